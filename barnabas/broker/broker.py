@@ -300,7 +300,7 @@ class Broker:
     def abort(self, reason: str) -> None:
         """The broker cannot continue: log the reason and stop."""
         self.failure = reason
-        self.log.error("broker giving up", reason=reason)
+        self.log.error("broker stopping: fatal error", reason=reason)
         self.stopping.set()
 
     def reconfigure(self) -> None:

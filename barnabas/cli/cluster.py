@@ -35,7 +35,7 @@ command.add_command(reassign)
 @cluster_options
 @click.pass_context
 def info(ctx: click.Context, output: str) -> None:
-    """Show what the cluster is: its id, its controller, how much is in it."""
+    """Show the cluster's id, its controller, and how many brokers, topics and partitions it has."""
     view, details = cluster_view.look(ctx)
     topics, partitions = cluster_view.counts(view)
     problems = cluster_view.problem_rows(view)
@@ -143,10 +143,10 @@ def elect(
     type=click.IntRange(1, 10_000),
     default=50,
     show_default=True,
-    help="How many of the last.",
+    help="The number of events to show.",
 )
-@click.option("-t", "--topic", help="Only of this topic.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens next.")
+@click.option("-t", "--topic", help="Show only events of this topic.")
+@click.option("-f", "--follow", is_flag=True, help="Keep running and show new events.")
 @output_option
 @cluster_options
 @click.pass_context

@@ -109,7 +109,7 @@ def _summary(one: "Summary") -> Row:
 @cluster_options
 @click.pass_context
 def show(ctx: click.Context, /, topic: str, count: int | None, output: str, **options: Any) -> None:
-    """Show letters: where each came from, why it died, how often it was tried."""
+    """Show dead letters: the original record, the cause of the failure, the number of attempts."""
     from contextlib import aclosing
 
     from barnabas.client.blocking.admin import Admin

@@ -33,7 +33,13 @@ command.add_command(undo)
 
 
 @command.command("ls")
-@click.option("-a", "--all", "every", is_flag=True, help="Offsets kept for `undo` too.")
+@click.option(
+    "-a",
+    "--all",
+    "every",
+    is_flag=True,
+    help="Also list the groups that hold saved offsets for `undo`.",
+)
 @output_option
 @cluster_options
 @click.pass_context
@@ -135,7 +141,7 @@ def _looked_twice(admin: "Admin", first: "GroupReport") -> "GroupReport":
 @command.command()
 @groups_argument
 @yes_option
-@click.option("--if-exists", is_flag=True, help="No error if it is not there.")
+@click.option("--if-exists", is_flag=True, help="Succeed if the group does not exist.")
 @cluster_options
 @click.pass_context
 def delete(ctx: click.Context, groups: tuple[str, ...], yes: bool, if_exists: bool) -> None:

@@ -37,7 +37,7 @@ command.add_command(cluster)
 @click.option("--metrics", type=HostAndPort(), help="Where Prometheus may read its progress.")
 @fails_in_lines
 def run_(spec: Path, metrics: Address | None) -> int:
-    """Run a pipeline, until all there is now is done, or until it is stopped.
+    """Run a pipeline until it has processed all current records, or until it is stopped.
 
     Ctrl-C, SIGTERM or `barnabas pipeline stop` let it finish its batch; a second one cuts it off.
     """
@@ -109,14 +109,14 @@ def dry_run(spec: Path) -> int:
 @click.option(
     "--into",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Do not submit: put all that is needed here, and print the command.",
+    help="Do not submit. Write the files to this directory and print the spark-submit command.",
 )
 @fails_in_lines
 def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
     """Send a pipeline to YARN, Kubernetes or a Spark cluster, by spark-submit.
 
-    The package goes along. On YARN and Kubernetes the driver runs in the cluster. What is not
-    known here is an option of spark-submit: --queue etl, --driver-memory 2g.
+    The barnabas package is sent too. On YARN and Kubernetes the driver runs in the cluster.
+    Unknown options are passed to spark-submit: --queue etl, --driver-memory 2g.
     """
     import shlex
     import tempfile

@@ -227,7 +227,7 @@ def trim(
 @command.command()
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @yes_option
-@click.option("--if-exists", is_flag=True, help="No error if it is not there.")
+@click.option("--if-exists", is_flag=True, help="Succeed if the topic does not exist.")
 @cluster_options
 @click.pass_context
 def delete(ctx: click.Context, topics: tuple[str, ...], yes: bool, if_exists: bool) -> None:

@@ -52,7 +52,7 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
 @cluster_options
 @click.pass_context
 def describe(ctx: click.Context, transactional_id: str, output: str) -> None:
-    """Show a transactional id: state, producer, timeout, partitions, and who waits there."""
+    """Show a transactional id: state, producer, timeout, partitions, waiting consumers."""
     from barnabas.cli.transactions.text import (
         CSV_COLUMNS,
         description,
@@ -86,8 +86,7 @@ def describe(ctx: click.Context, transactional_id: str, output: str) -> None:
 @cluster_options
 @click.pass_context
 def explain(ctx: click.Context, topics: tuple[str, ...], output: str) -> None:
-    """Say why consumers that read committed records wait, and what to do. Without TOPIC: in all
-    topics."""
+    """Explain why read_committed consumers wait, and what to do. Default: all topics."""
     from barnabas.cli.topic import find_topic
     from barnabas.cli.transactions.text import findings_document, findings_text
     from barnabas.client.transactions.transaction_rules import diagnose_transactions

@@ -170,7 +170,10 @@ class ClusterClient:
             return connection
         brokers = (await self.view()).brokers
         if broker not in brokers:
-            raise Retriable(Code.BROKER_NOT_AVAILABLE, f"broker {broker} is not there")
+            raise Retriable(
+                Code.BROKER_NOT_AVAILABLE,
+                f"broker {broker} is not in the cluster's metadata: it is down or was removed",
+            )
         return await self._open((broker, apart), brokers[broker].address)
 
     def connected(self, broker: int, *, apart: str = "") -> BrokerConnection | None:

@@ -57,7 +57,10 @@ def error_of(number: int, detail: str | None = None, *, about: str = "") -> Kafk
     """`about` names the thing; `detail` is what the broker said."""
     code = Code.of(number)
     if code != number:
-        return Failed(Code.UNKNOWN_SERVER_ERROR, f"{about}: error code {number} is new to us")
+        return Failed(
+            Code.UNKNOWN_SERVER_ERROR,
+            f"{about}: unknown error code {number}: the broker may be newer than this client",
+        )
     kind: type[KafkaError] = InvalidRequest
     if code in _RETRIABLE:
         kind = Retriable
@@ -79,7 +82,10 @@ def check(number: int, detail: str | None = None, *, about: str = "") -> None:
 def partition_error(number: int, detail: str | None = None, *, about: str) -> KafkaError:
     """Of a leader's answer: that it does not know the partition may only be old metadata."""
     if number == Code.UNKNOWN_TOPIC_OR_PARTITION:
-        return Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{about}: not known to its leader")
+        return Retriable(
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{about}: the leader does not know this partition; the metadata may be outdated",
+        )
     return error_of(number, detail, about=about)
 
 

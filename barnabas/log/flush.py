@@ -134,8 +134,8 @@ def _rewrite_batches(file: File, start: int, end: int) -> None:
         if checked.header is None:
             raise OSError(
                 errno.EIO,
-                f"records were lost by a sync that found no room, at position {checked.position}: "
-                f"{checked.problem}",
+                "records were lost because the disk was full during a sync, at position "
+                f"{checked.position}: {checked.problem}",
             )
     _rewrite(file, start, end)
 

@@ -320,7 +320,7 @@ def test_a_deleted_group_is_gone_with_what_was_kept_for_undo(shell: Shell, group
 
 def test_a_group_that_nobody_reads_is_explained(shell: Shell, group: str) -> None:
     text = shell.out("group", "explain", group)
-    assert "nobody reads: the group has no members, and 6 records wait" in text
+    assert "the group has no members, and 6 records unread" in text
     assert "remedy: start its consumers" in text
     shell.out("group", "seek", group, "--to", "latest", "-y")
     assert f"nothing is wrong with {group}" in shell.out("group", "explain", group)

@@ -107,7 +107,7 @@ def test_a_reader_of_a_partition_that_is_not_there_says_so(
         caplog.at_level(logging.WARNING, "barnabas.client"),
         barnabas.sync.PartitionConsumer([(topic, 0)], **options) as reader,
     ):
-        said = f"reading is delayed: UNKNOWN_TOPIC_OR_PARTITION: topic {topic!r}"
+        said = f"reading failed, retrying: UNKNOWN_TOPIC_OR_PARTITION: topic {topic!r}"
         until(lambda: reader.getmany(timeout=0.1) == [] and said in caplog.text)
 
 

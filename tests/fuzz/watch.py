@@ -22,7 +22,7 @@ SERVED_S_MAX = 120.0
 HONEST = "honest-client"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 BAD_WORDS = (
-    b"Traceback", b"request failed", b"giving up", b"never awaited", b"Task exception",
+    b"Traceback", b"request failed", b"fatal error", b"never awaited", b"Task exception",
     b"exception was never retrieved",
 )  # fmt: skip
 

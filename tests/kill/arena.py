@@ -45,7 +45,7 @@ WAYS = {
     "stopped": 2,
     "after a while": 2,
 }
-BAD_WORDS = ("Traceback", "request failed", "giving up", '"level": "error"')
+BAD_WORDS = ("Traceback", "request failed", "fatal error", '"level": "error"')
 
 
 class Arena:

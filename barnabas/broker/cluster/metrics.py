@@ -31,15 +31,27 @@ def _controller(cluster: "ClusterMembership") -> "Iterator[Metric]":
         ("active", "1 on the broker that is controller.", int(controlling.active)),
         ("epoch", "Epoch of the last controller known.", controlling.epoch),
         ("queue_length", "Events that wait for the controller.", controlling.queue_length),
-        ("offline_partitions", "Nobody leads them.", controlling.offline_partitions),
-        ("under_replicated", "Replicas are not in sync.", controlling.under_replicated),
-        ("imbalanced", "Not led by their preferred replica.", controlling.preferred_imbalance),
+        ("offline_partitions", "Partitions without a leader.", controlling.offline_partitions),
+        (
+            "under_replicated",
+            "Partitions with replicas that are not in sync.",
+            controlling.under_replicated,
+        ),
+        (
+            "imbalanced",
+            "Partitions that are not led by their preferred replica.",
+            controlling.preferred_imbalance,
+        ),
         ("last_election_ms", "How long the last elections took.", controlling.election_ms_last),
     )
     yield from gauges("barnabas_controller_", figures)
     figures = (
         ("elections", "Partitions that got a leader.", controlling.elections),
-        ("unclean_elections", "Of those, from outside of the ISR.", controlling.unclean_elections),
+        (
+            "unclean_elections",
+            "Elections of a leader outside the ISR.",
+            controlling.unclean_elections,
+        ),
         ("election_ms", "Milliseconds of all elections.", controlling.election_ms_total),
     )
     yield from counters("barnabas_controller_", figures)

@@ -222,7 +222,7 @@ class ControllerElection:
             except (Disconnected, OutcomeUnknown):
                 return  # an event follows when it is connected again
             except (KafkaError, KeeperError) as error:
-                self._broker.log.warning("no election yet", reason=str(error))
+                self._broker.log.warning("controller election failed, retrying", reason=str(error))
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, AGAIN_MS_MAX)
                 self._look_again = True

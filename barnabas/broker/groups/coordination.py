@@ -335,7 +335,7 @@ class Coordination:
         ours = None if self._broker.cluster is None else self._epochs.keys()
         left = await forget_offsets(name, self._topic.partitions, ours, self.runtime, self._loading)
         if left:
-            self._broker.log.warning("offsets of a deleted topic kept for now", topic=name)
+            self._broker.log.warning("offsets of a deleted topic not removed yet", topic=name)
         return left
 
     # Time and answers

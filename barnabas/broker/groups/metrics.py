@@ -109,7 +109,7 @@ async def _lags(groups: "Coordination", topics: Topics, places: list[GroupPositi
 
 
 def catch_up_seconds(records: int, rate: Rate | None) -> float | None:
-    """At the pace of the last minute; None when there is none to go by, or it never will."""
+    """At the rate of the last minute; None if there is no rate, or the group never catches up."""
     if not records:
         return 0.0
     if rate is None or rate.consumed <= rate.produced or rate.ms <= 0:
@@ -126,14 +126,14 @@ def families(groups: "Coordination", figures: GroupMetrics) -> Iterator[Any]:
 
     statistics = groups.rebalance_statistics
     rebalances = CounterMetricFamily(
-        "barnabas_group_rebalances", "Rebalances, by what set them off.", labels=["cause"]
+        "barnabas_group_rebalances", "Rebalances by cause.", labels=["cause"]
     )
     for kind, count in statistics.rebalances.items():
         rebalances.add_metric([kind.name.lower()], count)
     yield rebalances
     yield CounterMetricFamily(
         "barnabas_group_rebalances_overtaken",
-        "Rebalances that another one overtook before they were done.",
+        "Rebalances that were interrupted by another rebalance.",
         statistics.overtaken,
     )
     phases = HistogramMetricFamily(
@@ -154,7 +154,7 @@ def families(groups: "Coordination", figures: GroupMetrics) -> Iterator[Any]:
     yield from _lag_families(figures.lags)
     no_commit_yet = GaugeMetricFamily(
         "barnabas_group_no_commit_yet",
-        "Partitions with records and an owner where nothing is committed: all of it counts as lag.",
+        "Assigned partitions without a committed offset; all their records are lag.",
         labels=["group"],
     )
     for group, partitions in figures.no_commit_yet.items():

@@ -38,7 +38,7 @@ def ls(everything: bool, output: str) -> int:
 @output_option
 @fails_in_lines
 def status(name: str, output: str) -> int:
-    """Say how far a pipeline is, and where it keeps what it needs.
+    """Show the progress of a pipeline, and the paths of its files.
 
     Exits with 1 if it has failed or was killed.
     """

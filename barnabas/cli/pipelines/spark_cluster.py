@@ -18,11 +18,11 @@ def cluster() -> None:
 
 @cluster.command("up")
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True,
-              help="How many.")  # fmt: skip
+              help="Number of workers.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1, 256), default=1, show_default=True,
-              help="Of each worker.")  # fmt: skip
+              help="Cores per worker.")  # fmt: skip
 @click.option("--memory", metavar="SIZE", default="1g", show_default=True,
-              help="Of each worker, for executors.")  # fmt: skip
+              help="Memory per worker for executors.")  # fmt: skip
 @click.option("--listen", type=HostAndPort(), default="127.0.0.1:7077", show_default=True,
               help="Port 0 picks one. Anyone who can reach it can run programs.")  # fmt: skip
 @fails_in_lines

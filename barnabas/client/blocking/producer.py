@@ -290,8 +290,8 @@ class Producer(Intake):
         if threading.current_thread() is self._thread:
             raise InvalidRequest(
                 Code.INVALID_REQUEST,
-                "a callback runs on the producer's own thread, which would wait for itself: "
-                "send_nowait() is what it may call",
+                "this call would block the producer's own thread, because it comes from a callback;"
+                " use send_nowait() in callbacks",
             )
 
     def _refusal(self) -> KafkaError:

@@ -217,7 +217,7 @@ class PartitionReader:
             self.cluster.drop_closed()
             if not self._silent and not self._is_brief(problem, now):
                 self._silent = True
-                _log.warning("reading is delayed: %s", problem)
+                _log.warning("reading failed, retrying: %s", problem)
 
     def _topics(self) -> dict[str, None]:
         return {one.at.topic: None for one in self.progress}

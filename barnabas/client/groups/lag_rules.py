@@ -28,7 +28,7 @@ def no_members(report: GroupReport) -> Iterator[Finding]:
     came = sum(p.pace.produced for p in report.partitions if p.pace is not None)
     ms = max((p.pace.ms for p in report.partitions if p.pace is not None), default=0)
     since = [p.committed_ago_ms for p in report.partitions if p.committed_ago_ms is not None]
-    text = f"nobody reads: the group has no members, and {count(report.lag, 'record')} wait"
+    text = f"the group has no members, and {count(report.lag, 'record')} unread"
     if report.unread_ms:
         text += f", the oldest for {duration(report.unread_ms)}"
     if since:
@@ -63,11 +63,11 @@ def nothing_committed(report: GroupReport) -> Iterator[Finding]:
     if report.members and began_ms is not None and waited_ms < STUCK_MS:
         return  # new members commit after some seconds
     text = (
-        f"the group has committed nothing yet in {listed(p.at for p in without)}, where"
-        f" {count(sum(p.lag for p in without), 'record')} are: whether they are read is not known"
+        f"the group has committed nothing yet in {listed(p.at for p in without)}"
+        f" ({count(sum(p.lag for p in without), 'record')}; it is unknown whether they were read)"
     )
     if waited_ms:
-        text += f", though its members are there for {duration(waited_ms)}"
+        text += f", although its members joined {duration(waited_ms)} ago"
     said = problem if waited_ms else warning
     yield said(
         "nothing-committed",
@@ -213,12 +213,11 @@ def stuck(report: GroupReport) -> Iterator[Finding]:
     owners = list(dict.fromkeys(p.owner for p in still))
     names = [report.name_of(owner) for owner in owners if owner is not None]
     ago = min(p.committed_ago_ms or 0 for p in still)
-    where = f"only {listed(p.at for p in still)}" if moving else listed(p.at for p in still)
+    others = ". Offsets of other partitions are committed" if moving else ""
     yield problem(
         "stuck",
-        f"nothing is committed in {where} since {duration(ago)}, while"
-        f" {count(sum(p.lag for p in still), 'record')} wait; {listed(names)} is a member all"
-        " the same",
+        f"no commit in {listed(p.at for p in still)} (owner: {listed(names)}) for"
+        f" {duration(ago)}, and {count(sum(p.lag for p in still), 'record')} unread{others}",
         "it may fail at one record again and again (see its log; the record is at the committed"
         " offset), hang in a call without a timeout, or not commit at all (enable.auto.commit)",
     )

@@ -21,7 +21,7 @@ STABLE = "Stable"
 
 _SILENCE = (
     "look for a crash, a long pause (garbage collection, SIGSTOP, a full machine) or the network;"
-    " for pauses that must be lived with, raise session.timeout.ms and keep heartbeat.interval.ms"
+    " if the pauses cannot be avoided, raise session.timeout.ms and keep heartbeat.interval.ms"
     " at a third of it"
 )
 _CAME = ("JOINED", "RETURNED", "REPLACED")
@@ -111,10 +111,10 @@ def session_timeout(report: GroupReport) -> Iterator[Finding]:
             option = f"group.consumer.{option} (at the broker)"
         if last.alive and (report.type == CONSUMER or last.instance_id):
             # In that case librdkafka and static members do not leave.
-            guess += ", or it has not polled within max.poll.interval.ms and heartbeats no more"
+            guess += ", or it has not polled within max.poll.interval.ms and sends no heartbeats"
         yield problem(
             "session-timeout",
-            f"{who} was not heard for {duration(last.waited_ms)} and was dropped{often}: its"
+            f"{who} sent no heartbeat for {duration(last.waited_ms)} and was removed{often}: its"
             f" {option} is {duration(last.allowed_ms)}. {guess}",
             _SILENCE,
         )
@@ -124,8 +124,9 @@ def _many_session_timeouts(late: dict[str, list[GroupHistoryCause]]) -> Finding:
     times = sum(map(len, late.values()))
     return problem(
         "session-timeout",
-        f"{listed(late)} were not heard within their session.timeout.ms and were dropped ({times}"
-        " times in ten minutes): they died without leaving, or could not reach the broker",
+        f"{listed(late)} sent no heartbeat within their session.timeout.ms and were removed"
+        f" ({times} times in ten minutes): they died without leaving, or could not reach the"
+        " broker",
         _SILENCE,
     )
 
@@ -226,7 +227,7 @@ def held_up(report: GroupReport) -> Iterator[Finding]:
             continue
         yield problem(
             "slow-rebalance",
-            f"generation {generation} {waited}; meanwhile nobody was sure of its partitions",
+            f"generation {generation} {waited}; until then no member could rely on its assignment",
             "a member joins again when it next polls: let it take fewer records at a time"
             " (max.poll.records) so that it polls sooner, or use the cooperative-sticky assignor"
             " or group.protocol=consumer, where the others go on reading",

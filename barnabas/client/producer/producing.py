@@ -152,8 +152,8 @@ def drained_size(buffer_size_max: int) -> int:
 def still_full(accumulator: Accumulator, settings: ProducerSettings) -> BufferFull:
     return BufferFull(
         Code.REQUEST_TIMED_OUT,
-        f"buffer.memory={accumulator.buffer_size_max} has been full for "
-        f"max.block.ms={settings.block_ms_max}: is the broker there?",
+        f"buffer.memory={accumulator.buffer_size_max} had no room within "
+        f"max.block.ms={settings.block_ms_max}: check that the broker is running",
     )
 
 
@@ -171,7 +171,8 @@ def whole(batch: ProducerBatch) -> ProducerBatch:
 
 def given_up() -> KafkaError:
     return Retriable(
-        Code.REQUEST_TIMED_OUT, "the producer was closed before an answer came: it may be written"
+        Code.REQUEST_TIMED_OUT,
+        "the producer was closed before the broker answered; the record may have been written",
     )
 
 

@@ -142,7 +142,7 @@ def fatal(transactional_id: str, number: int, detail: str | None = None) -> Kafk
     if code is Code.INVALID_TXN_STATE:
         return Failed(
             code,
-            f"{about}: the coordinator has another state of the transaction than this producer."
+            f"{about}: the coordinator and this producer disagree about the transaction's state."
             " Close this producer, and make a new one: it aborts what is open",
         )
     if code is Code.INVALID_TRANSACTION_TIMEOUT:

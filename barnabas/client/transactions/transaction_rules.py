@@ -187,8 +187,8 @@ def _without_transaction(report: TransactionsReport) -> Iterator[Finding]:
     if silent:
         yield warning(
             "open-transaction",
-            f"a transaction is open. {_waits(silent)}. The broker does not tell which: it is older"
-            " than Apache Kafka 3.0",
+            f"a transaction is open. {_waits(silent)}. The broker cannot report which one: it is"
+            " older than Apache Kafka 3.0",
             "commit or abort the transactions of the producers of this topic, or wait until they"
             " time out",
         )

@@ -168,13 +168,13 @@ class ProducerStates:
                 return repeat
             raise InvalidRequest(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {producer_id} epoch {epoch}: sequence {base_sequence} came, "
-                f"{expected} is next",
+                f"producer {producer_id} epoch {epoch}: got sequence {base_sequence}, "
+                f"expected {expected}",
             )
         if epoch < state.epoch:
             raise Fenced(
                 Code.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id}: epoch {epoch} came, {state.epoch} is in force",
+                f"producer {producer_id}: got epoch {epoch}, the current epoch is {state.epoch}",
             )
         if base_sequence != 0:
             raise InvalidRequest(

@@ -83,7 +83,7 @@ def _check_epoch(state: ProducerState, epoch: int) -> None:
     if epoch < state.epoch:
         raise Fenced(
             Code.INVALID_PRODUCER_EPOCH,
-            f"producer {state.producer_id}: epoch {epoch} came, {state.epoch} is in force",
+            f"producer {state.producer_id}: got epoch {epoch}, the current epoch is {state.epoch}",
         )
 
 
@@ -102,7 +102,7 @@ def _check_guard(
     if base_sequence > guard.lowest_sequence:
         raise InvalidRequest(
             Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {producer_id}: sequence {base_sequence} came, and {guard.lowest_sequence}"
+            f"producer {producer_id}: got sequence {base_sequence}, but {guard.lowest_sequence}"
             " is still waiting for the transaction coordinator",
         )
     if guard.has_version_2 and state is None and base_sequence > 0:

@@ -25,7 +25,9 @@ class Collector:
         rows = CounterMetricFamily(f"{prefix}_rows", "Rows read.", labels=_LABELS)
         pace = GaugeMetricFamily(f"{prefix}_rows_per_second", "Of the last batch.", labels=_LABELS)
         took = GaugeMetricFamily(f"{prefix}_batch_seconds", "Of the last batch.", labels=_LABELS)
-        lag = GaugeMetricFamily(f"{prefix}_lag", "Not read after the last batch.", labels=_LABELS)
+        lag = GaugeMetricFamily(
+            f"{prefix}_lag", "Unread records after the last batch.", labels=_LABELS
+        )
         for query, sums in list(self._progress.queries.items()):
             labels = [self._pipeline, query]
             batches.add_metric(labels, sums.batches)

@@ -187,7 +187,9 @@ def stop(name: str, timeout_s: float) -> RosterEntry:
     except ProcessLookupError:
         pass  # it has just ended
     except PermissionError:
-        raise PipelineError(f"process {entry.pid} of {name!r} is another user's") from None
+        raise PipelineError(
+            f"process {entry.pid} of pipeline {name!r} belongs to another user"
+        ) from None
     deadline = time.monotonic() + timeout_s
     while entry_of(name).state == RUNNING:
         if time.monotonic() > deadline:

@@ -33,6 +33,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|spark://.+|yarn|k8s://.+")
+_READ_AGAIN = "would be read again forever: use another topic"
 _RETRIES_MAX = 1000
 _SIZE_MAX = 1024 * 1024
 
@@ -253,7 +254,7 @@ def _sink(part: Section, kind: str, source: SourceSpec) -> Sink:
         part.wrong("path", path, "a delta table is kept in a directory: name one that all see")
     here = kind == "stream" and servers in ("", source.servers)
     if topic and part.check_topic("topic", topic) and here and source.reads(topic):
-        part.wrong("topic", topic, "it is read, too: rows would go round without end")
+        part.wrong("topic", topic, f"it is also a source, so rows {_READ_AGAIN}")
     columns = part.names("partition_by")
     keep = part.choice("keep", (ALL, LATEST) if kind == "lake" else (ALL,), ALL)
     if keep == LATEST and format_ != "delta":
@@ -283,7 +284,7 @@ def _errors(part: Section, kind: str, source: SourceSpec) -> Errors:
         dlq=part.text("dlq") or None,
     )
     if part.given and kind == "mirror":
-        part.wrong("", None, "a mirror takes no record apart, so none is bad: leave it out")
+        part.wrong("", None, "a mirror decodes no records, so it has no bad rows: remove this")
     elif part.given and not found.dlq:
         part.wrong("dlq", None, "name the topic for rows that stay bad")
     elif part.given and source.format == "bytes":
@@ -292,7 +293,7 @@ def _errors(part: Section, kind: str, source: SourceSpec) -> Errors:
         if topic and part.check_topic(key, topic):
             named = key == "retry_topic" and topic not in source.topics  # it is read anyway
             if source.reads(topic) and not named:
-                part.wrong(key, topic, "it is read, too: bad rows would go round without end")
+                part.wrong(key, topic, f"it is also a source, so bad rows {_READ_AGAIN}")
     if found.dlq and found.dlq == found.retry_topic:
         part.wrong("dlq", found.dlq, "it is the retry topic: name another")
     if found.retries and not found.retry_topic:

@@ -171,7 +171,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "session-timeout",
         told(rebalance(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000))),
-        "not heard for 45.1 s and was dropped: its session.timeout.ms is 45 s. It died",
+        "sent no heartbeat for 45.1 s and was removed: its session.timeout.ms is 45 s. It died",
     ),
     (
         "session-timeout",
@@ -194,7 +194,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "session-timeout",
         told(*(rebalance(cause("LATE_HEARTBEAT", f"c{n}-a", f"c{n}")) for n in range(3))),
-        "c0 at 10.0.0.1, c1 at 10.0.0.1 and c2 at 10.0.0.1 were not heard",
+        "c0 at 10.0.0.1, c1 at 10.0.0.1 and c2 at 10.0.0.1 sent no heartbeat",
     ),
     (
         "late-to-join",
@@ -269,7 +269,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "no-members",
         replace(lagging(500, 500, pace=ConsumptionRate(2_000, 0, 40)), members=(), state="Empty"),
-        "1,000 records wait, the oldest for 15 s; the last commit was 1 s ago. More come in: 40/s",
+        "1,000 records unread, the oldest for 15 s; the last commit was 1 s ago. More come in:",
     ),
     (
         "deleted-unread",
@@ -279,13 +279,13 @@ SICK: list[tuple[str, GroupReport, str]] = [
     (
         "nothing-committed",
         replace(HEALTHY, partitions=(partition(0, None, 30, pace=None), partition(1))),
-        "committed nothing yet in t-0, where 30 records are: whether they are read is not known,"
-        " though its members are there for",
+        "committed nothing yet in t-0 (30 records; it is unknown whether they were read),"
+        " although its members joined",
     ),
     (
         "nothing-committed",
         replace(HEALTHY, partitions=(partition(0, None, 500, pace=None),), rebalances=()),
-        "committed nothing yet in t-0, where 500 records are: whether they are read is not known",
+        "committed nothing yet in t-0 (500 records; it is unknown whether they were read)",
     ),
     (
         "nothing-committed",
@@ -295,7 +295,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
             rebalances=(),
             history_since_ms=NOW_MS - MINUTE,
         ),
-        "though its members are there for 1 min",
+        "although its members joined 1 min ago",
     ),
     (
         "nothing-committed",
@@ -333,7 +333,7 @@ SICK: list[tuple[str, GroupReport, str]] = [
                 *(partition(number) for number in (1, 2, 3)),
             ),
         ),
-        "only t-0 since 40 s, while 100 records wait; c1 is a member",
+        "no commit in t-0 (owner: c1) for 40 s, and 100 records unread. Offsets of",
     ),
     (
         "not-subscribed",

@@ -150,7 +150,7 @@ def test_without_an_open_transaction_the_marker_is_not_replicated() -> None:
     (finding,) = diagnose_transactions(
         replace(report(), held=(replace(held, producers_known=False),))
     )
-    assert "The broker does not tell which" in finding.text
+    assert "The broker cannot report which one" in finding.text
 
 
 def test_a_name_is_quoted_for_the_shell() -> None:

@@ -53,7 +53,7 @@ def test_what_is_left_out_has_a_sensible_value() -> None:
         ({"kind": "laek"}, "kind: 'laek': use stream or lake or mirror; did you mean lake?"),
         ({"name": "a b"}, "name: 'a b': use letters"),
         ({"name": ".."}, "name: '..': use letters"),
-        ({"errors": {"dlq": "orders"}}, "errors.dlq: 'orders': it is read, too: bad rows would"),
+        ({"errors": {"dlq": "orders"}}, "errors.dlq: 'orders': it is also a source, so bad rows"),
         ({"errors": {"dlq": "a/b"}}, "errors.dlq: 'a/b'"),
         (
             {"errors": {"dlq": "d", "retries": 1, "retry_topic": "d"}},
@@ -61,7 +61,7 @@ def test_what_is_left_out_has_a_sensible_value() -> None:
         ),
         (
             {"source__topics": None, "source__pattern": "^o", "errors": {"dlq": "orders.dlq"}},
-            "errors.dlq: 'orders.dlq': it is read, too: bad rows would go round without end",
+            "errors.dlq: 'orders.dlq': it is also a source, so bad rows would be read again",
         ),
         (
             {"source__options": {"maxOfsetsPerTrigger": 5}},
