@@ -1,10 +1,10 @@
 """A cluster: a connection per broker, fresh metadata, coordinators, and retries.
 
-Written once over `Net`; whoever opens it says how it waits (aio/, blocking/).
-Always: what is Retriable is tried again with fresh metadata, until the call's time is up; nobody
-at any bootstrap server is said at once, in one message; what any broker can answer is asked of one
-that owes no answer. Threads of a blocking client may come and
-go in it at once: whoever looks through its connections looks at a copy.
+Written once over `Net`, which waits as asyncio does or as a thread does (aio/, blocking/).
+Always: a Retriable error is retried with fresh metadata until the timeout of the call; if no
+bootstrap server answers, one error says so at once. A request that any broker can answer goes to a
+broker without outstanding requests. Threads of a blocking client may use it at the same time, so
+code that walks the connections walks a copy.
 Not here: what to ask (client/admin/admin.py, producer, consumer).
 """
 

@@ -1,4 +1,4 @@
-"""What a consumer tells a producer of its group, so that a transaction can commit its offsets."""
+"""What a consumer passes to a producer, so that a transaction can commit its offsets."""
 
 from typing import NamedTuple
 

@@ -55,11 +55,11 @@ class BackgroundFlow(Protocol):
 
 
 class BoundedTask(Protocol):
-    """A flow that may take longer than whoever wants it done can wait."""
+    """A flow that may take longer than its caller can wait."""
 
     @property
     def under_way(self) -> bool:
-        """Whether a flow was begun, and its end has not been told yet."""
+        """Whether a flow was started, and its end has not been reported yet."""
         ...
 
     async def done(self, flow: Task, until: int | None) -> bool:

@@ -1,8 +1,8 @@
-"""To which process a client object belongs: the one that made it.
+"""A client object belongs to the process that created it.
 
-Always: in a forked child it is refused, because its sockets are the parent's: what the child sent
-on them would be the parent's words, and answers would reach one of the two by chance. Closing it
-there closes the child's descriptors, and says nothing to a broker.
+Always: a forked child cannot use it, because parent and child share its sockets: their requests
+would mix, and a response would reach either of them. A close in the child closes the child's
+descriptors, and sends nothing to a broker.
 Not here: to which event loop it belongs (aio/net.py).
 """
 

@@ -1,6 +1,6 @@
-"""What the runtime of coordinators asks of a shard and of the log under it, and what both say.
+"""The interfaces of a shard and of its log, as the runtime of coordinators uses them.
 
-In: nothing. Out: protocols, and the values that shards and the runtime exchange.
+Protocols, and the values that shards and the runtime exchange.
 Not here: how they are used (runtime.py).
 """
 
@@ -18,21 +18,21 @@ Encoded = tuple[bytes, bytes | None]
 
 
 class Now(Struct, frozen=True, gc=False):
-    """The two kinds of time: timers go by the one, timestamps in records by the other."""
+    """The two kinds of time: monotonic for timers, wall clock for timestamps in records."""
 
     ms: int
     wall_ms: int
 
 
 class ShardReply(NamedTuple):
-    """The reply to a request, perhaps one that came long ago."""
+    """The reply to a request, which may have arrived long ago."""
 
     token: object
     response: ProtocolMessage
 
 
 class TransactionProducer(NamedTuple):
-    """In whose transaction records are written; `guard`: of the log, if it wants one."""
+    """The producer whose transaction the records belong to; `guard`: the log's, if it needs one."""
 
     producer_id: int
     epoch: int
@@ -50,12 +50,13 @@ class TransactionMarker(NamedTuple):
 
 
 class Outcome(Struct, Generic[R], frozen=True):
-    """What an operation wants written, and who is told once it is.
+    """The records that an operation writes, and the replies that follow once they are written.
 
-    `subject`: whom the records are about, should the log refuse them.
-    `at_once`: the answers say nothing that a lost write could belie.
-    `divisible`: each of the records is right without those behind it, so that more of them than
-    a batch may hold can go in several.
+    `subject`: what the records are about, in case the log refuses them.
+    `at_once`: the replies may leave before the records are committed: they stay true if those are
+    lost.
+    `divisible`: each record is valid without the later ones, so they may be written in several
+    batches.
     `producer`: the records take effect when a marker commits its transaction.
     `marker`: such a marker, written after the records.
     """
@@ -79,27 +80,27 @@ class AnyShard(Protocol[R]):
         ...
 
     def loaded(self, now: Now) -> None:
-        """All of the log has been replayed: sessions start to count."""
+        """The whole log has been replayed: session timeouts start now."""
         ...
 
     def unloaded(self, parked: tuple[ShardReply, ...]) -> tuple[ShardReply, ...]:
-        """Another broker goes on, or none: whoever waits is told to look for it. `parked`: what
-        would have been answered, had the records behind it been committed."""
+        """This broker is no longer the coordinator: the replies to waiting requests. `parked`: the
+        replies that waited for their records to be committed."""
         ...
 
     def refused(self, outcome: Outcome[R], code: Code, now: Now) -> tuple[ShardReply, ...]:
-        """The log took none of the records: go back to what has been replayed."""
+        """The log refused the records: return to the replayed state."""
         ...
 
     def due(self, now: Now) -> Outcome[R] | None:
-        """The effect of one deadline that has passed; None when there is no more."""
+        """The outcome of one deadline that has passed; None if there is no other."""
         ...
 
     def next_deadline(self) -> int | None: ...
 
 
 class Shard(AnyShard[R], Protocol[R]):
-    """A shard that need not know where its records are."""
+    """A shard that does not need the offsets of its records."""
 
     def replay(self, record: R) -> None: ...
 
@@ -113,13 +114,13 @@ class TransactionalShard(Shard[R], Protocol[R]):
 
 
 class LogShard(AnyShard[R], Protocol[R]):
-    """A shard that knows where its records are, and does something once they are committed."""
+    """A shard that gets the offsets of its records, and acts once they are committed."""
 
     def replay_at(self, record: R, offset: int) -> None: ...
 
     def committed(self, end: int) -> Sequence[object]:
-        """Everything below `end` is committed: the effects that waited for it. Called whenever
-        that may have moved, first when all of the log has been replayed."""
+        """Everything below `end` is committed: the effects that waited for it. Called whenever the
+        high watermark may have moved, first when the whole log has been replayed."""
         ...
 
 

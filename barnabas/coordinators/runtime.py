@@ -1,11 +1,11 @@
 """Runs coordinator shards, each over one partition of a topic that holds its state.
 
 In: operations to run on a shard, batches read back from its log, watermarks, time.
-Out: answers whose records are committed, effects of records that are committed, and the next
+Out: replies whose records are committed, effects of records that are committed, and the next
 deadline.
-Always: what is in the log changes a shard only through `replay`, on the leader as after a
-restart; an answer leaves when all that it may have seen is committed; a shard that is
-loading is asked nothing.
+Always: records change a shard only through `replay`, both when they are written and after a
+restart; a reply leaves when every record it may depend on is committed; no operation runs on a
+shard that is loading.
 Not here: what a shard and its log are (ports.py), what shards decide (groups/, transactions/),
 how logs are read and timers wait (broker/).
 """
@@ -148,7 +148,7 @@ class Runtime(Generic[S]):
         self._release_effects(seat)
 
     def unload(self, partition: int) -> list[ShardReply]:
-        """Leadership has gone: everyone who waits is told, and nothing is kept."""
+        """Leadership is lost: waiting requests are answered, and nothing is kept."""
         seat = self._seats.pop(partition, None)
         if seat is None:
             return []
@@ -173,17 +173,17 @@ class Runtime(Generic[S]):
         return self._seat(partition).shard
 
     def any_shard(self, partition: int) -> S:
-        """Also one that is loading: for the one who loads it."""
+        """Also a shard that is loading: for the code that loads it."""
         return self._seats[partition].shard
 
     def has(self, partition: int, shard: S) -> bool:
-        """Is this still the one that was taken up?"""
+        """Whether this is still the partition's shard."""
         seat = self._seats.get(partition)
         return seat is not None and seat.shard is shard
 
     def is_settled(self, partition: int, tell: Callable[[bool], None]) -> bool:
-        """Is all that a look at the shard has seen committed? If not, `tell` is told when it is,
-        or that it never will be."""
+        """Whether the whole state of the shard is committed. If not, `tell` is called later: with
+        True when it is, with False if it never will be."""
         seat = self._seats.get(partition)
         if seat is None or seat.written_to <= seat.journal.high_watermark:
             return True
@@ -195,15 +195,15 @@ class Runtime(Generic[S]):
     def run(
         self, partition: int, operation: Callable[[S], Outcome[R]], now: Now
     ) -> list[ShardReply]:
-        """Run an operation; the answers that may leave now, not only the caller's."""
+        """Run an operation; returns the replies that may leave now, to any caller."""
         return self.carry_out(partition, operation(self.shard(partition)), now)
 
     def carry_out(self, partition: int, outcome: Outcome[R], now: Now) -> list[ShardReply]:
-        """Write and replay what an operation on the partition's shard has just come to."""
+        """Write and replay the outcome of an operation on the partition's shard."""
         return self._carry_out(self._seats[partition], outcome, now)
 
     def write(self, partition: int, records: tuple[R, ...], now: Now) -> bool:
-        """Write and replay what needs no answer, also while loading; False if the log refuses."""
+        """Write and replay records without a reply, also while loading; False if refused."""
         seat = self._seats[partition]
         try:
             self._write(seat, Outcome(records, divisible=True), now)
@@ -215,8 +215,8 @@ class Runtime(Generic[S]):
     def expire(
         self, now: Now, failed: Callable[[Exception], None] | None = None
     ) -> list[ShardReply]:
-        """Everything that has come due. `failed` is told of the fault of one shard, which must
-        not cost the answers of the others."""
+        """Run everything that is due. `failed` is called with the error of a shard; the other
+        shards continue."""
         answers: list[ShardReply] = []
         for seat in tuple(self._seats.values()):
             if seat.stage is not Stage.ACTIVE:
@@ -234,7 +234,7 @@ class Runtime(Generic[S]):
         return answers
 
     def next_deadline(self) -> int | None:
-        """Never later than the next thing that comes due."""
+        """Never later than the next deadline of any shard."""
         return min(
             (
                 deadline
@@ -246,7 +246,7 @@ class Runtime(Generic[S]):
         )
 
     def watermark_moved(self, partition: int) -> list[ShardReply]:
-        """More of the log is committed: the answers that waited for it."""
+        """More of the log is committed: the replies that waited for it."""
         seat = self._seats.get(partition)
         answers: list[ShardReply] = []
         if seat is not None:
@@ -259,7 +259,7 @@ class Runtime(Generic[S]):
         return answers
 
     def take_effects(self) -> list[tuple[int, object]]:
-        """What committed records call for, each with the partition of its shard."""
+        """The effects of committed records, each with the partition of its shard."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -337,7 +337,7 @@ def _load_transactional(seat: _Seat[Any], batch: Buffer, header: BatchHeader) ->
 
 
 def _portions(encoded: list[Encoded]) -> Iterator[tuple[int, int]]:
-    """From where to where a batch holds them."""
+    """The ranges of records that fit into one batch each."""
     start = size = 0
     for end, (key, value) in enumerate(encoded):
         more = len(key) + len(value or b"")

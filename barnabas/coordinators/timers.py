@@ -1,4 +1,4 @@
-"""Deadlines, many and often moved: a heartbeat must cost no more than an assignment.
+"""Many deadlines that move often: moving one costs no more than an assignment.
 
 In: timers set, moved and stopped. Out: those that are due, and the next deadline.
 Always: a timer fires once per setting, never before its time. The next deadline may be

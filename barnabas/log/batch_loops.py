@@ -1,14 +1,14 @@
 # cython: annotation_typing=False, infer_types=False
-"""The loops of compaction over batches, for the usual ones: many for one call.
+"""The loops of compaction over ordinary batches: many batches per call.
 
-In: bytes of a segment, and the table of keys. Out: how far they came.
-Always: they stop before a batch that is out of the ordinary (compressed, of a transaction, with a
-tombstone or a delete horizon, empty, damaged, not all there) and before one that has to stay
-though nothing in it does; whoever called takes that one by itself, and calls again.
-Not here: that other way (log/compaction/compaction.py), the loops over records
+In: bytes of a segment, and the table of keys. Out: the position where a loop stopped.
+Always: a loop stops before a batch that is not ordinary (compressed, of a transaction, with a
+tombstone or a delete horizon, empty, damaged, incomplete), and before a batch that must stay
+although none of its records does; the caller handles that batch alone, and calls again.
+Not here: the handling of such a batch (log/compaction/compaction.py), the loops over records
 (log/compaction/key_loops.py).
 
-This is plain Python, compiled where that can be done: see compaction/key_loops.py.
+This is plain Python, compiled if a compiler is available: see compaction/key_loops.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ _crc32c = crc32c
 def map_batches(
     keys: OffsetMap, data: bytes, at: int, first_offset: int, limit: int
 ) -> tuple[int, int]:
-    """Enter the keys of batches below `limit`; where it stopped, and the offset behind the last
+    """Enter the keys of batches below `limit`; where it stopped, and the offset after the last
     (-1: there was none)."""
     next_offset = -1
     while True:
@@ -79,7 +79,7 @@ def keep_batches(
     written: int,
     add_batch: AddBatch,
 ) -> tuple[int, int, int, int]:
-    """Append what survives of batches below `limit` to `out`, and tell of each batch in it.
+    """Append the surviving records of batches below `limit` to `out`, and report each batch.
 
     `last_at`: where in `data` the last batch of all ends; `written`: how much was written before
     what is in `out`. Where it stopped, and how many records were read, kept and without a key.

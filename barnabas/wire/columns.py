@@ -2,14 +2,14 @@
 # ruff: noqa: F821
 """Decodes the records of batches into columns, laid out as Arrow lays them out.
 
-In: the bytes of a batch behind its header, decompressed, and the range of offsets wanted.
+In: the bytes of a batch after its header, decompressed, and the range of offsets wanted.
 Out: rows in growing buffers: ends of values, their bytes, a bit for each that is not null.
 Always: no object is created for a record; nothing is read past the end of a record;
 a batch that does not decode leaves the rows as they were.
 Not here: batches as a whole (records.py), Arrow itself (client/consumer/arrow.py).
 
-Plain Python, compiled where a compiler is at hand, with the types in columns.pxd. The loop only
-notices that something is wrong; `decode_records`, on the same bytes, says what it is.
+Plain Python, compiled if a compiler is available, with the types in columns.pxd. The loop only
+detects that something is wrong; `decode_records`, on the same bytes, reports what it is.
 """
 
 from array import array
@@ -170,7 +170,7 @@ class Columns:
         start: int,
         stop: int,
     ) -> int:
-        """How many rows were added behind the ones there are; -1 if the bytes are not records."""
+        """How many rows were added after the existing ones; -1 if the bytes are not records."""
         view = body
         if _COMPILED:  # noqa: SIM108 - one is a pointer
             data = _first(view)
@@ -282,7 +282,7 @@ class Columns:
         return row - self.rows
 
     def _decode_headers(self, data: Buffer, at: int, end: int, row: int, header_row: int) -> int:
-        """Add the headers of a record behind the `header_row` there are; how many there are now."""
+        """Add the headers of a record after the first `header_row`; returns their new number."""
         count, at = _varint(data, at, end)
         if at == _BAD or count < 0 or count > (end - at) // 2:
             return -1

@@ -1,13 +1,13 @@
 # cython: annotation_typing=False, infer_types=False
 """The loops that read single records: decode, look for a time, count.
 
-In: the bytes of a batch behind its header, decompressed.
+In: the bytes of a batch after its header, decompressed.
 Out: records, or Corrupt that says what is wrong and where.
-Always: nothing is read past the end of the record it belongs to; offsets rise.
+Always: nothing is read past the end of a record; offsets increase.
 Not here: writing them (record_writer.py), batches as a whole (records.py), their header
 (batch.py), codecs (compression.py).
 
-This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
 record_loops.pxd; `COMPILED` says which of the two is running.
 """
 

@@ -1,11 +1,11 @@
 # cython: annotation_typing=False, infer_types=False
-"""The loop that writes single records, one behind the other.
+"""The loop that writes single records, one after the other.
 
-In: fields of records. Out: the bytes of a batch behind its header, not compressed.
-Always: offsets rise; a record that cannot be written, or is not to be, leaves no byte behind.
+In: fields of records. Out: the bytes of a batch after its header, not compressed.
+Always: offsets increase; a record that is refused leaves no byte in the buffer.
 Not here: reading them (record_loops.py), batches as a whole (records.py).
 
-This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
 record_writer.pxd.
 """
 
@@ -21,7 +21,7 @@ _INT64_MIN = -_INT64_MAX - 1
 
 
 class RecordWriter:
-    """Encodes records as they come, behind `room` bytes left free for a header."""
+    """Encodes records as they come, after `room` bytes that are left free for a header."""
 
     buffer: bytearray
     count: int

@@ -1,15 +1,15 @@
-"""Carries out what the group coordinator decides: on this broker's logs, loop and connections.
+"""Executes what the group coordinator decides: on this broker's logs, event loop and connections.
 
-In: requests about groups, from their handlers; partitions that this broker begins and ceases to
-lead. Out: replies, now or later.
-Always: nothing is answered from a shard that is still being read back, nor from one whose
-partition another broker leads; who waits when that changes is told to look for it.
-Not here: the decisions (coordinators/groups), what a shard sees of the broker (ports.py),
-reading back (loading.py), forgetting deleted topics (deleted_topics.py), the shape of
-requests (handlers/).
+In: requests about groups, from their handlers; partitions of __consumer_offsets that this broker
+starts or stops leading. Out: replies, now or later.
+Always: a shard that is loading, or whose partition another broker leads, answers no request; a
+request that waits when this broker stops leading is answered with NOT_COORDINATOR.
+Not here: the decisions (coordinators/groups), what a shard sees of the broker (ports.py), loading
+shards (loading.py), offsets of deleted topics (deleted_topics.py), the format of requests
+(handlers/).
 
-Made at the start of a broker that has kept groups, or when the first request about one comes: a
-broker without groups never imports any of it.
+Created at the start of a broker that has groups in its logs, otherwise with the first request about
+a group: a broker without groups never imports any of it.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersResponse
 
-SWEEP_S = 30.0  # after a shard was loaded, by when all topics are known here
+SWEEP_S = 30.0  # after a shard was loaded: until then the broker gets to know all topics
 LOAD_WAIT_S_MAX = 0.5
 
 Reply = ProtocolMessage | DeferredReply[ProtocolMessage]
@@ -48,7 +48,7 @@ GroupOperation = Callable[[GroupShard, Caller, Now], Outcome[Record]]
 
 
 def coordination(broker: GroupsContext) -> "Coordination":
-    """The broker's, made on first use."""
+    """The broker's coordination, created on first use."""
     if broker.coordination is None:
         broker.coordination = Coordination(broker)
     return broker.coordination
@@ -66,10 +66,10 @@ class Coordination:
         self.since_ms = self._clock.wall_ms()  # the rebalance histories begin here
         self.pace = GroupRates(broker.topics)
         self._topic: Topic | None = None
-        self._partitions = 0  # as they were when the shards were taken up: groups must not move
+        self._partitions = 0  # when the shards were loaded: a group must not move to another one
         self._loading = GroupLoading(broker, self.runtime, self.now, self._loaded, self._not_loaded)
-        self._terms: dict[int, int] = {}  # by shard: how often it was taken up
-        self._epochs: dict[int, int] = {}  # by shard that was: the leader epoch
+        self._terms: dict[int, int] = {}  # by shard: how often this broker has loaded it
+        self._epochs: dict[int, int] = {}  # by loaded shard: the leader epoch
         self._own_limits: dict[str, dict[str, int]] = {
             name: group_limits(settings)
             for (kind, name), settings in broker.catalog.entities.items()
@@ -88,7 +88,7 @@ class Coordination:
     # Starting and stopping
 
     async def ready(self) -> None:
-        """Make the topic if there is none; wait, but not for long, for what must be read back."""
+        """Create the topic if it is missing; wait a moment for shards that are loading."""
         if self._broker.topics.get(OFFSETS_TOPIC) is None:
             await self._create_topic()
         self.take_up()
@@ -107,7 +107,7 @@ class Coordination:
             self._sampler.cancel()
 
     def group_configured(self, group_id: str) -> None:
-        """A group has other settings now: they are in force from its members' next heartbeats."""
+        """The settings of a group changed: they apply from its members' next heartbeats."""
         settings = self._broker.catalog.entities.get((GROUPS, group_id), {})
         self._own_limits[group_id] = group_limits(settings)
         for index in self.runtime.partitions():
@@ -130,14 +130,14 @@ class Coordination:
                 raise
 
     def take_up(self) -> None:
-        """The shards that are this broker's, unless it has; once it is known how many there are."""
+        """Load this broker's shards, once; not before the number of partitions is known."""
         topic = self._broker.topics.get(OFFSETS_TOPIC)
         if topic is None or topic is self._topic or self._stopped:
             return
         cluster = self._broker.cluster
         if cluster is not None and not cluster.view.is_whole(topic):
             return
-        self._loading.stop()  # the topic was deleted, and made again
+        self._loading.stop()  # the topic was deleted and created again
         for index in self.runtime.partitions():
             self._deliver(self.runtime.unload(index))
         self._topic = topic
@@ -147,14 +147,14 @@ class Coordination:
             for index, end in ends.items():
                 self._loading.doom(index, name, end)
         for index, partition in enumerate(topic.partitions):
-            # Commits that cannot be read: nobody must be told that there are none.
+            # An offline partition may have commits: no reply may say that there are none.
             if partition.role is Role.LEADER:
                 self._take_up_one(index, partition)
         if self._sampler is None:
             self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
 
     def _take_up_one(self, index: int, partition: Partition) -> None:
-        """At once if there is nothing in its log, else when it is loaded."""
+        """The shard answers at once if its log is empty, otherwise when it is loaded."""
         self._terms[index] = term = self._terms.get(index, 0) + 1
         self._epochs[index] = partition.leader_epoch
         partition.on_commit = partial(self._committed, index)
@@ -180,13 +180,13 @@ class Coordination:
         )
 
     def _committed(self, index: int) -> None:
-        """Records that had to be synced first, or elsewhere too, now are."""
+        """Records that waited for a sync or for other replicas are committed."""
         self._deliver(self.runtime.watermark_moved(index))
 
     def _lost(self, index: int, term: int) -> None:
-        """The log is out of reach, or gone, or led elsewhere: who waits must not wait for ever.
+        """The log is offline, deleted, or led by another broker: answer the waiting requests.
 
-        Called behind whatever was under way when it happened."""
+        Called by the event loop after the code that noticed it."""
         if self._terms.get(index) == term and not self._stopped:
             self._loading.drop(index)
             self._epochs.pop(index, None)
@@ -195,11 +195,11 @@ class Coordination:
     # In a cluster
 
     def _led(self, partition: Partition) -> None:
-        """This broker leads it from now on: what is in its log is what groups have."""
+        """This broker leads the partition now: load its shard from the log."""
         index = partition.name.partition
         self.take_up()
         if self._topic is None or self._stopped or index >= self._partitions:
-            return  # taken up when the topic is known as a whole
+            return  # loaded when all partitions of the topic are known
         if (
             self._topic.partitions[index] is partition
             and self._epochs.get(index) != partition.leader_epoch
@@ -208,18 +208,18 @@ class Coordination:
             self._take_up_one(index, partition)
 
     def leader_of(self, group_id: str) -> int:
-        """Who coordinates it; -1 if nobody does now."""
+        """The broker that coordinates the group; -1 if there is none now."""
         self.take_up()
         if self._topic is None:
             return -1
         return self._topic.partitions[partition_of(group_id, self._partitions)].leader
 
     def topic_gone(self, name: str) -> None:
-        """The controller has deleted it: every broker forgets the offsets in the shards it has."""
+        """The controller deleted the topic: each broker removes its offsets from its own shards."""
         self._forget([name])
 
     def _sweep(self, index: int, term: int) -> None:
-        """Topics may have been deleted while nobody led the shard."""
+        """Remove offsets of topics that were deleted while nobody led the shard."""
         cluster = self._broker.cluster
         if self._terms.get(index) != term or not self.runtime.is_active(index) or self._stopped:
             return
@@ -245,14 +245,14 @@ class Coordination:
     # Requests
 
     def partition_of(self, group_id: str) -> int:
-        """NOT_COORDINATOR until somebody has looked for a coordinator, and so made the topic."""
+        """NOT_COORDINATOR until the topic exists: FindCoordinator creates it."""
         self.take_up()
         if self._topic is None:
             raise Retriable(Code.NOT_COORDINATOR, f"topic {OFFSETS_TOPIC} does not exist yet")
         return partition_of(group_id, self._partitions)
 
     def run(self, group_id: str, operation: GroupOperation, call: Call) -> Reply:
-        """Run an operation on the group's shard; its answer may wait for others, or for the log."""
+        """Run an operation on the group's shard; its reply may wait for members, or for the log."""
         return self.run_on(self.partition_of(group_id), operation, call)
 
     def run_on(self, partition: int, operation: GroupOperation, call: Call) -> Reply:
@@ -272,7 +272,7 @@ class Coordination:
     def end_transaction(
         self, partition: int, marker: TransactionMarker, response: WriteTxnMarkersResponse
     ) -> DeferredReply[ProtocolMessage]:
-        """Write a marker into a shard's log; `response` when that is committed."""
+        """Write a marker to a shard's log; reply with `response` when it is committed."""
         deferred: DeferredReply[ProtocolMessage] = DeferredReply()
         caller = Caller(deferred, 0, "", "")
         shard = self.runtime.shard(partition)
@@ -283,7 +283,7 @@ class Coordination:
     def look(
         self, look: Callable[[], ProtocolMessage], group_ids: Iterable[str] | None = None
     ) -> Reply:
-        """What was seen of these groups, or of all: told once it can no longer be lost."""
+        """Read these groups, or all; the reply leaves when the state that was read is committed."""
         response = look()
         if group_ids is None:
             indexes = self.runtime.partitions()
@@ -311,24 +311,25 @@ class Coordination:
         return deferred if left else response
 
     def shard_of(self, group_id: str) -> GroupShard:
-        """To look at."""
+        """Read only."""
         return self.runtime.shard(self.partition_of(group_id))
 
     def shards(self) -> list[GroupShard]:
-        """All of them, to look at; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
+        """All shards, read only; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
         self.take_up()
         return [self.runtime.shard(index) for index in self.runtime.partitions()]
 
     def topics_changed(self, name: str, *, of_names: bool) -> None:
-        """Groups of the new protocol that read it find out at their next heartbeat."""
+        """Groups of the consumer protocol that read the topic see the change at a heartbeat."""
         for index in self.runtime.partitions():
-            with suppress(KafkaError):  # one that is loading looks at the topics anyway
+            with suppress(KafkaError):  # a shard that is loading reads the topics anyway
                 self.runtime.shard(index).topics_changed(frozenset((name,)), of_names=of_names)
 
     async def topic_deleted(self, name: str) -> dict[int, int]:
-        """Its offsets mean nothing to the next topic of that name, which nobody can make or commit
-        to before this returns. Out: the shards whose logs could not be told yet, and up to where
-        they may have offsets of it."""
+        """Remove its offsets. No topic of the same name can be created before this returns.
+
+        Out: the shards whose logs could not be written yet, and the offset below which they may
+        have offsets of it."""
         self.topics_changed(name, of_names=True)
         self.take_up()
         assert self._topic is not None
@@ -354,7 +355,7 @@ class Coordination:
             assert isinstance(token, DeferredReply)
             try:
                 token.set(response)
-            except Exception as error:  # the others are still to be told
+            except Exception as error:  # the other replies must still be sent
                 self._failed("answer not given", error)
 
     def _failed(self, event: str, error: Exception) -> None:

@@ -1,9 +1,9 @@
-"""Forgets what groups have committed in a topic that is deleted.
+"""Removes the committed offsets of a topic that is deleted.
 
-In: the topic, the logs under the shards. Out: tombstones in the logs that can be written; of the
-others, up to where they may have offsets of it.
-Always: the loop is never held for longer than a slice.
-Not here: when a topic is gone (coordination.py, broker/catalog.py), shards that are read back
+In: the topic, the logs of the shards. Out: tombstones in the logs that can be written; for the
+others, the offset below which they may have offsets of the topic.
+Always: the event loop is never blocked for longer than a time slice.
+Not here: when a topic is deleted (coordination.py, broker/catalog.py), shards that are loading
 (pending_deletions.py).
 """
 
@@ -25,9 +25,10 @@ async def forget_offsets(
     runtime: Runtime[GroupShard],
     loading: GroupLoading,
 ) -> dict[int, int]:
-    """In all shards, or in those that are `ours`: other brokers have the rest, and hear of it too.
+    """In all shards, or in those that are `ours`: other brokers do the same for theirs.
 
-    Out: the shards whose logs could not be told yet, and up to where they may have offsets of it.
+    Out: the shards whose logs could not be written yet, and the offset below which they may have
+    offsets of it.
     """
     left: dict[int, int] = {}
     to_tell = []
@@ -36,7 +37,7 @@ async def forget_offsets(
             to_tell.append(index)
         elif ours is not None and index not in ours:
             continue
-        elif partition.log_directory is None:  # out of reach: nobody knows what is in it
+        elif partition.log_directory is None:  # offline: its contents are not known
             left[index] = INT64_MAX
         elif partition.log.end_offset > partition.log.start_offset:
             left[index] = partition.log.end_offset

@@ -1,6 +1,7 @@
 """How far groups are behind, and since when.
 
-Always: found on the loop, read off it: an unread record may be cold.
+Always: positions are computed on the event loop; records are read in a thread, because they may
+not be in memory.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from barnabas.wire.batch import HEADER, HEADER_SIZE, BatchHeader, time_about
 
 
 class GroupPosition(NamedTuple):
-    """Where a group stands in one partition that is here."""
+    """The position of a group in one partition of this broker."""
 
     group: str
     topic: str
@@ -24,7 +25,7 @@ class GroupPosition(NamedTuple):
 
 
 async def unread_since_ms(topics: Topics, places: list[GroupPosition]) -> list[int | None]:
-    """When the first unread record of each was written, about; None if all is read."""
+    """The approximate time of the first unread record of each; None if all is read."""
     unread = [(_unread(topics, place), place.committed) for place in places]
     if not any(part for part, _ in unread):
         return [None] * len(places)
@@ -33,7 +34,7 @@ async def unread_since_ms(topics: Topics, places: list[GroupPosition]) -> list[i
 
 
 def _unread(topics: Topics, place: GroupPosition) -> FileSlice | None:
-    """Where the first unread batch lies."""
+    """The position of the first unread batch."""
     found = topics.get(place.topic)
     if found is None or place.committed >= place.end:
         return None

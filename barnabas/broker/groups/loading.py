@@ -1,8 +1,9 @@
-"""Reads the shards of groups back from their logs, one after the other.
+"""Loads the shards of groups from their logs, one after the other.
 
-In: shards that were taken up. Out: shards that answer.
-Always: reading back never holds the loop for longer than a slice, and reads no disk on it; a shard
-that is given up meanwhile, or given up and taken up anew, gets nothing of what was being read.
+In: shards to load. Out: shards that answer requests.
+Always: loading never blocks the event loop for longer than a time slice, and never reads a disk on
+it; a shard that is unloaded meanwhile, or unloaded and loaded again, gets no record of the old
+load.
 Not here: which shards this broker has (coordination.py), what records mean (coordinators/groups).
 """
 
@@ -23,11 +24,11 @@ LOAD_SLICE_S = 0.004
 
 
 class LoadingCancelled(Exception):
-    """The shard that was being read is not this broker's any more."""
+    """The shard that was loading does not belong to this broker any more."""
 
 
 class GroupLoading:
-    """`loaded` and `failed` are told of each shard."""
+    """`loaded` or `failed` is called for each shard."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class GroupLoading:
         self._doomed.pop(index, None)
 
     def doom(self, index: int, topic: str, end: int) -> None:
-        """Offsets in a deleted topic, committed before `end`: they go before the shard answers."""
+        """Remove offsets of a deleted topic, committed below `end`, before the shard answers."""
         self._doomed.setdefault(index, PendingOffsetDeletions()).add(topic, end)
 
     def stop(self) -> None:
@@ -78,7 +79,7 @@ class GroupLoading:
             except LoadingCancelled:
                 continue
             except Exception as error:
-                # Without all of its log a shard would answer wrongly: better that it does not.
+                # A shard without its whole log would answer wrongly: it must refuse instead.
                 self._failed(index, error)
                 continue
             shards += 1
@@ -92,7 +93,7 @@ class GroupLoading:
             self._broker.log.info("groups loaded", partitions=shards, records=records, ms=ms)
 
     async def _load_one(self, partition: Partition, index: int) -> int:
-        """Replay one log from its start; how many records it had."""
+        """Replay one log from its start; returns its number of records."""
         log, loop, runtime = partition.log, self._broker.loop, self._runtime
         shard = runtime.any_shard(index)
         doomed = self._doomed.setdefault(index, PendingOffsetDeletions())
@@ -136,7 +137,7 @@ class GroupLoading:
             raise LoadingCancelled
 
     def forget(self, index: int, records: tuple[OffsetRecord, ...]) -> bool:
-        """False if the log does not take it: then the keeper knows until the next start."""
+        """False if the log refuses: then the keeper remembers it until the next start."""
         if self._runtime.write(index, records, self._now()):
             return True
         shard = self._runtime.any_shard(index)

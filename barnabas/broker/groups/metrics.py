@@ -1,8 +1,8 @@
 """Groups for Prometheus: rebalances by cause, phases, members, lag, lag in time, time to catch up.
 
 In: the coordinator's rebalance histories, offsets and rates. Out: metric families.
-Always: bounded: groups and partitions beyond a limit are counted, not shown; timestamps are read
-off the loop.
+Always: bounded: groups and partitions beyond a limit are counted, not shown; timestamps are read in
+a thread.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ class GroupMetrics(NamedTuple):
 
 
 async def measure(groups: "Coordination", topics: Topics) -> GroupMetrics | None:
-    """None when no group can be asked yet."""
+    """None while the groups are loading."""
     try:
         shards = groups.shards()
     except KafkaError:
@@ -71,7 +71,7 @@ async def measure(groups: "Coordination", topics: Topics) -> GroupMetrics | None
                 continue
             if (topic, partition) in offsets:
                 committed = offsets[topic, partition].offset
-            else:  # all that is there: its members may have read none of it
+            else:  # the whole log: its members may have read none of it
                 committed = topics.existing(topic).partitions[partition].log.start_offset
                 no_commit_yet[id_] += committed < end
             if len(places) < PARTITIONS_MAX:
@@ -83,7 +83,7 @@ async def measure(groups: "Coordination", topics: Topics) -> GroupMetrics | None
 
 
 def _assigned(topics: Topics, group: "ClassicGroup | ConsumerGroup") -> Iterator[tuple[str, int]]:
-    """What the members have; nothing of those that are no consumers."""
+    """The assignments of the members; none for members that are not consumers."""
     if isinstance(group, ConsumerGroup):
         for topic_id, number in group.stored.owners:
             topic = topics.by_id(topic_id)

@@ -1,9 +1,9 @@
-"""Offsets of deleted topics in the log of a shard that could not be written when they were deleted.
+"""Deletions of offsets that could not be written when their topic was deleted.
 
-In: topics, each with the end of the shard's log when it was deleted; the log as it is read back.
+In: topics, each with the end of the shard's log when it was deleted; the log while it is loaded.
 Out: the tombstones that are still to be written.
-Always: what was committed behind that end is a later topic's of the same name, and stays.
-Not here: what outlives the broker of it (broker/catalog.py).
+Always: offsets committed after that end belong to a later topic of the same name, and stay.
+Not here: what is stored across restarts (broker/catalog.py).
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ RECORDS_PER_SLICE = 1_000
 
 
 class PendingOffsetDeletions:
-    """Of one shard."""
+    """The pending deletions of one shard."""
 
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
@@ -30,7 +30,7 @@ class PendingOffsetDeletions:
         self._look_ahead()
 
     def reached(self, offset: int, shard: GroupShard) -> Iterator[None]:
-        """All of the log below it has been replayed. In slices: others may have their turn."""
+        """The log below `offset` has been replayed. Yields between slices of work."""
         for topic, end in tuple(self.ends.items()):
             if end <= offset and self._passed.get(topic) != end:
                 self._passed[topic] = end
@@ -42,7 +42,7 @@ class PendingOffsetDeletions:
         self._look_ahead()
 
     def tombstones(self, shard: GroupShard) -> Iterator[tuple[OffsetRecord, ...]]:
-        """In slices; not for what was committed again. Each is handed out once."""
+        """In slices, each tombstone once; none for offsets that were committed again."""
         find = shard.offsets.find
         left = [
             each for each in self._dropped if find(each.group, each.topic, each.partition) is None

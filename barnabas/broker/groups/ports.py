@@ -21,8 +21,9 @@ from barnabas.coordinators.ports import TransactionMarker
 if TYPE_CHECKING:
     from barnabas.broker.topic import Topics
 
-# Before the first generation of a group: members that start together come within moments. A member
-# that was alone in a generation hears of the others only at its next heartbeat, seconds later.
+# Before the first generation of a group: members that start together arrive within moments. If one
+# of them is alone in a generation, it learns about the others only at its next heartbeat, seconds
+# later.
 LULL_MS = 100
 
 
@@ -40,7 +41,7 @@ class PartitionJournal:
 
     def append(self, batch: bytearray, wall_ms: int) -> int:
         partition = self._partition
-        if partition.role is not Role.LEADER:  # led elsewhere since a moment ago
+        if partition.role is not Role.LEADER:  # another broker leads since a moment ago
             raise not_served(partition)
         return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
 
@@ -67,7 +68,7 @@ class PartitionJournal:
 
 
 class TopicsSeen:
-    """The broker's topics, as the coordinator wants to see them."""
+    """The broker's topics, as the coordinator needs them."""
 
     __slots__ = ("_topics",)
 

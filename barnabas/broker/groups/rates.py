@@ -1,6 +1,6 @@
 """How quickly groups read and producers write, partition by partition, over the last minute.
 
-In: from time to time, what is committed and how long the logs are. Out: records per time.
+In: from time to time, committed offsets and end offsets. Out: records per time.
 Always: bounded in partitions; taking a sample never touches a disk.
 Why not the last two commits: a client commits in bursts, every five seconds by default.
 """
@@ -56,7 +56,7 @@ class GroupRates:
         self._samples.append(Sample(now.ms, found))
 
     def of(self, place: Place, committed: int, end: int, now: Now) -> Rate | None:
-        """Since the oldest sample that has it; None before there is one, and after a seek."""
+        """Since the oldest sample of it; None before there is one, and after a seek."""
         for sample in self._samples:
             before = sample.offsets.get(place)
             if before is not None:
@@ -67,7 +67,7 @@ class GroupRates:
 
 
 def end_offset(topics: Topics, topic: str, partition: int) -> int | None:
-    """Where readers of a partition arrive; None when there is no such partition here."""
+    """The offset that readers of a partition reach; None if it is not on this broker."""
     found = topics.get(topic)
     if found is None or not 0 <= partition < len(found.partitions):
         return None

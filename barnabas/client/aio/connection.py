@@ -1,9 +1,9 @@
 """An asyncio connection to one broker: a watched socket around a session.
 
-Always: answers are matched to requests in order; no request waits longer than its timeout, and
-one that does closes the connection, because what follows can no longer be told apart, and the
-kernel does not go on sending it; the loop holds no connection that nobody else does, and nothing
-warns when one is dropped unclosed.
+Always: responses are matched to requests in order. A request that waits longer than its timeout
+closes the connection, because later responses could not be matched any more, and the kernel stops
+sending it. The loop does not keep a connection alive, and a connection that is dropped without a
+close gives no warning.
 Why sockets and not transports: docs/adr/0002.
 """
 
@@ -315,7 +315,7 @@ class AsyncioConnection:
         for future in futures:
             if not future.done() and not self._loop.is_closed() and self._owner.is_here():
                 future.set_exception(problem)
-                future.exception()  # whoever gave up waiting needs no warning
+                future.exception()  # a caller that gave up waiting needs no warning
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:

@@ -129,7 +129,7 @@ class AsyncioTask:
 
 
 def _looked_at(task: "asyncio.Task[object]") -> None:
-    """Whoever gave up waiting needs no warning."""
+    """A caller that gave up waiting needs no warning."""
     if not task.cancelled():
         task.exception()
 

@@ -1,9 +1,9 @@
 """A blocking connection to one broker: a socket around a session.
 
-Always: no call takes longer than its timeout; answers are matched to requests in order, so that
-waiting for one takes in those before it; the kernel does not go on sending a request that was not
-answered in time; threads may share a connection, a wait at a time. One that sends ahead
-(`send_ahead`) belongs to one thread, which polls it: nothing that thread calls waits.
+Always: no call takes longer than its timeout. Responses are matched to requests in order: a wait
+for one also receives those before it. The kernel stops sending a request that was not answered in
+time. Threads may share a connection; one of them waits at a time. A connection that sends ahead
+(`send_ahead`) belongs to one thread, which polls it and never waits.
 """
 
 import socket

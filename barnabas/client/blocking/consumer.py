@@ -1,7 +1,7 @@
 """A group's consumer that blocks: the same flows, run by the calling thread.
 
-Heartbeats have a thread of their own: a member must live while its reader works, for longer than
-`session.timeout.ms` if need be. All else happens on the thread that asks for messages.
+Heartbeats have their own thread: a member stays in its group while its reader works, even for
+longer than `session.timeout.ms`. Everything else happens on the thread that polls.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,12 +1,12 @@
-"""What the thread of a blocking producer does: requests out, answers in, and what they need.
+"""The work of a blocking producer's thread: sends requests and reads responses.
 
-In: sockets with answers, time. Out: what to wait for, and how long.
-Always: what decides (producer/outbox.py) is touched under the lock of `changed`, which is notified
-of every change; sockets with records are used by the one thread that calls, without the lock, and
-it never waits for one of them: no broker's silence delays another's records. What may wait for one
-broker (looking up a name, connecting, asking for metadata or an id) has a thread of its own until
-it ends.
-Not here: the thread itself, and who waits for it (producer.py).
+In: sockets with responses, time. Out: what to wait for, and how long.
+Always: the outbox (producer/outbox.py) is used under the lock of `changed`, which is notified of
+every change. Sockets that carry records are used by the one thread that calls, without the lock,
+and it never waits for one of them, so a silent broker does not delay the records for another. Work
+that may wait for one broker (a DNS lookup, a connect, a request for metadata or a producer id) has
+its own short-lived thread.
+Not here: the thread itself, and the callers that wait for it (producer.py).
 """
 
 import os

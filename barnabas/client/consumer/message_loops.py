@@ -1,13 +1,13 @@
 # cython: annotation_typing=False, infer_types=False
-"""Messages, and the loop that makes them of a batch.
+"""Messages, and the loop that creates them from a batch.
 
-In: the bytes of a batch behind its header, decompressed. Out: messages, or Corrupt.
-Always: nothing is read past the end of the record it belongs to; offsets rise; headers are taken
-apart when first asked for, and checked then.
-Not here: what the messages look like to a type checker (message.py), batches as a whole
-(decoding.py).
+In: the bytes of a batch after its header, decompressed. Out: messages, or Corrupt.
+Always: nothing is read past the end of a record; offsets increase; headers are decoded, and
+checked, when they are first used.
+Not here: the types of messages (message.py), whole batches (decoding.py).
 
-Plain Python, compiled by Cython with the types of message_loops.pxd where a compiler is at hand.
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
+message_loops.pxd.
 """
 
 from typing import Any

@@ -1,13 +1,12 @@
 # cython: annotation_typing=False, infer_types=False
 """Collects records into batches, a queue of them per partition: the path of every record.
 
-In: records. Out: batches to send, and for each record a `Delivery` that will know what became
-of it.
+In: records. Out: batches to send, and a `Delivery` for each record, which gets its result.
 Always: the records of a partition leave in the order they came; a record is encoded once, straight
 into its batch; bytes are counted from `add` until the batch is finished.
 Not here: when a batch leaves, and what its answer means (outbox.py), waiting (aio/, blocking/).
 
-This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
 accumulator.pxd; `COMPILED` says which of the two is running.
 """
 
@@ -99,7 +98,7 @@ class Accumulator:
         self.used = 0
         self.active: dict[Queue, None] = {}  # those with batches to send
         self.unknown: dict[str, TopicQueue] = {}  # topics with records in limbo
-        self.unheard = 0  # records that failed without their sender having been told
+        self.unheard = 0  # failed records whose failure was not reported to their sender
         self._first_failure: KafkaError | None = None
         self._reckoning = 0  # `take_failed`s so far
         self.refreshing = False  # new partitions are wanted for a topic that is known
@@ -117,13 +116,13 @@ class Accumulator:
         raise InvalidRequest(Code.INVALID_REQUEST, "the record has no answer yet: await it instead")
 
     def announce(self, batch: ProducerBatch) -> None:
-        """It is done: tell whoever waits, now or soon."""
+        """The batch is finished: notify its waiters, now or soon."""
         batch.announce()
 
     # --- records in ---
 
     def check_room(self) -> None:
-        """BufferFull when there is none: asked before anything is done to a record."""
+        """BufferFull if there is no room. Called before a record is prepared."""
         if self.used >= self.buffer_size_max:
             raise BufferFull(
                 Code.REQUEST_TIMED_OUT,
@@ -357,9 +356,9 @@ class Accumulator:
             self.unheard -= 1
 
     def take_failed(self) -> tuple[int, KafkaError | None]:
-        """How many records failed without their sender having been told, and the first reason.
+        """How many failures were not reported to the sender, and the first reason.
 
-        Whoever asks is told.
+        This call reports them.
         """
         count = self.unheard
         self.unheard = 0

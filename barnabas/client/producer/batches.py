@@ -1,11 +1,11 @@
 # cython: annotation_typing=False, infer_types=False
-"""Batches on their way, and what becomes of the records in them.
+"""Batches that are being sent, and the results of their records.
 
-Always: whoever keeps a `Delivery` keeps its batch's answer, not its bytes; those who wait for a
-record are told once, and one who fails keeps nothing from the others.
+Always: a kept `Delivery` keeps the result of its batch, not its bytes; each waiter of a record is
+notified once, and a waiter that raises does not keep the others from their notification.
 Not here: which record goes into which batch (accumulator.py), when one leaves (outbox.py).
 
-This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
 batches.pxd.
 """
 
@@ -75,12 +75,12 @@ class ProducerBatch(RecordWriter):
         self.done = True
 
     def release(self) -> None:
-        """Forget the bytes: whoever keeps a delivery must not keep them."""
+        """Drop the bytes: a kept delivery must not keep them in memory."""
         self.data = None
         self.buffer = bytearray()
 
     def announce(self) -> None:
-        """Tell whoever waits. Apart from the change itself: they may send more."""
+        """Notify the waiters. Separate from the change itself, because they may send more."""
         waiters = self.waiters
         self.waiters = None
         callbacks = self.callbacks
@@ -130,7 +130,7 @@ class Delivery:
         return batch.problem
 
     def tell(self, callback: Callback) -> None:
-        """What became of it. Only whoever sent it counts as having heard of a failure."""
+        """Pass on the result. A failure counts as reported only if the sender gets it."""
         batch, _ = self._part()
         if batch.problem is None:
             callback(self.metadata(), None)
@@ -206,7 +206,7 @@ class Queue:
         self.epoch = -1
         self.topic_id: UUID = NO_TOPIC_ID  # which the sequence numbers are of
         self.lookups = 0  # metadata responses that described the partition
-        self.gap = False  # a numbered batch was given up: number the rest anew
+        self.gap = False  # a numbered batch was given up: number the rest again
         self.lost = False  # it may have been written: only another epoch is safe
         self.retry_at = 0
         self.retries = 0  # failures in a row

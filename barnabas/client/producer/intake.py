@@ -1,9 +1,9 @@
 # cython: annotation_typing=False, infer_types=False
-"""Where the records of a producer come in: checked, made bytes, handed on.
+"""Accepts the records of a producer: checks them, converts them to bytes, passes them on.
 
-Always: what cannot be sent is said at once, in words; nothing is kept of it.
+Always: a record that cannot be sent raises at once, and nothing of it is kept.
 
-This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
 intake.pxd.
 """
 
@@ -22,7 +22,7 @@ _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class Intake:
-    """Where the records of a producer come in; the base of both producers."""
+    """Accepts records; the base of both producers."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ def number_of(given: Any, what: str) -> int:
 
 
 def moment_of(given: Any) -> int:
-    """Of one record that no broker takes, all others of its batch would suffer."""
+    """Checked here, because a record that no broker accepts fails its whole batch."""
     timestamp = number_of(given, "timestamp")
     if not 0 <= timestamp <= _INT64_MAX:
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""What both producers do and do not wait for: make requests, take answers apart, say things.
+"""What both producers share: builds requests, reads responses, writes log lines.
 
 Flows over a cluster: request producer ids and metadata.
 Not here: deciding (outbox.py), waiting (aio/producer.py, blocking/producer.py).
@@ -130,7 +130,7 @@ class _ToldToo:
 
 
 def raise_failed(accumulator: Accumulator) -> None:
-    """Of records that failed, unless their senders have been told."""
+    """Of records that failed, unless their failures were reported to the sender."""
     count, first = accumulator.take_failed()
     if first is not None:
         kind = Abortable if isinstance(first, Abortable) else Failed

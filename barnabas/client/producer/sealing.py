@@ -1,4 +1,4 @@
-"""Makes the bytes that a batch is sent as, and two batches of one that is too large.
+"""Encodes a batch as it is sent, and splits a batch that is too large into two.
 
 In: batches with records. Out: their bytes, compressed, behind a header; or halves of them.
 Always: records keep their order and their times; halves keep the sequence numbers of the whole.

@@ -1,6 +1,6 @@
-"""What the options of a producer say to it: how it sends, how long it waits, how often it tries.
+"""The settings of a producer, from its options: how it sends, how long it waits, how it retries.
 
-Always: options that contradict each other are refused, in words.
+Always: options that contradict each other are refused, with an error that names them.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What brokers tell of transactions: each answer, and a report of one moment.
+"""What brokers report about transactions: each response, and a report of one moment.
 
 Not here: the judgement (transaction_rules.py), the requests (client/admin/transactions.py).
 """

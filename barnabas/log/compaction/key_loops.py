@@ -1,12 +1,12 @@
 # cython: annotation_typing=False, infer_types=False
-"""The loops of compaction over single records, and the table of keys that they fill and ask.
+"""The loops of compaction over single records, and their table of keys.
 
 In: the bytes of records, decompressed. Out: which of them survive, as ranges of those bytes.
-Always: the table holds a hash of 128 bits per key, made with a secret key, so that nobody can
-choose two keys that are taken for one; its memory is bounded, and it says when it is full.
+Always: the table holds a hash of 128 bits per key, computed with a secret, so that nobody can
+choose two keys with the same hash; its memory is bounded, and it reports when it is full.
 Not here: batches, files and what to do about a full table (compaction.py).
 
-This is plain Python. Where a compiler is at hand Cython compiles this very file with the types in
+This is plain Python. If a compiler is available, Cython compiles this file with the types in
 key_loops.pxd; `COMPILED` says which of the two is running.
 """
 
@@ -46,7 +46,7 @@ class OffsetMap:
     ) -> None:
         """No more memory than `keys_max` keys need, and no more than `memory_max` bytes.
 
-        `zeros` makes it: a look-up is a jump to anywhere, which large pages make cheaper."""
+        `zeros` allocates it: lookups jump at random, which is cheaper with large pages."""
         slots = max(8, min(memory_max // SLOT_BYTES, int(keys_max / LOAD_MAX) + 1))
         self._slots = slots
         self._table = memoryview(zeros(slots * SLOT_BYTES)).cast("B").cast("Q")
@@ -153,10 +153,9 @@ class OffsetMap:
         return kept, tombstones, largest, keyless, runs
 
     def _hash_all(self, octets: bytes, at: int, size: int, count: int) -> None:
-        """Hash the key of each record, and glance at its place in the table.
+        """Hash the key of each record, and touch its place in the table.
 
-        The places are far apart, each a wait for memory: asked for in a row, one after the other,
-        they come together.
+        Each place is a cache miss. Touched one right after the other, the misses overlap.
         """
         if count > (size - at) // _RECORD_SIZE_MIN:
             raise _torn(at)

@@ -77,7 +77,7 @@ class AbortedIndex:
             del data[kept:]
 
     def replace(self, aborted: Iterable[AbortedTransaction], *, sync: bool) -> None:
-        """The file anew; none if there are none."""
+        """Write the file again; without entries, remove it."""
         data = bytearray().join(_ENTRY.pack(VERSION, *each) for each in aborted)
         if not data:
             self._disk.remove(self.path)

@@ -226,18 +226,18 @@ class Attempts:
         elif news is SessionState.SUSPENDED:
             return  # it reads on, although other members may own its partitions by now
         elif news is SessionState.CONNECTED:
-            self._anew("the keeper is connected again, and its watches were lost")
+            self._rebalance_again("the keeper is connected again, and its watches were lost")
         elif isinstance(news, Event):
-            self._anew(_said(news))
+            self._rebalance_again(_said(news))
 
-    def _anew(self, cause: str) -> None:
+    def _rebalance_again(self, cause: str) -> None:
         self.cause = cause
         self._tries = 0
         self._due_at = 0
 
     def reopened(self) -> None:
         self.expired = False
-        self._anew("its session had expired")
+        self._rebalance_again("its session had expired")
 
     def due(self, now: int) -> bool:
         return self._due_at is not None and now >= self._due_at
