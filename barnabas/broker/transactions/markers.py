@@ -6,6 +6,7 @@ writes it, since the offsets of the transaction take effect with it.
 Not here: which markers are due (coordinators/transactions), whether one is accepted (log/).
 """
 
+import asyncio
 from typing import Any
 
 from barnabas.broker.context import GroupsContext
@@ -24,6 +25,8 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+PARTITIONS_AT_ONCE = 50
+
 _NOT_READY = (
     Code.COORDINATOR_NOT_AVAILABLE,
     Code.COORDINATOR_LOAD_IN_PROGRESS,
@@ -34,20 +37,21 @@ _NOT_READY = (
 async def write_markers(
     broker: GroupsContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """All are appended before any is waited for."""
-    markers = [
-        (
-            marker,
-            [
-                (
-                    topic.name,
-                    [_begin(broker, marker, topic.name, i) for i in topic.partition_indexes],
-                )
-                for topic in marker.topics
-            ],
-        )
-        for marker in request.markers
-    ]
+    """All are appended before any is waited for. Other requests are served in between: a
+    transaction may be in thousands of partitions, whose files have to be opened."""
+    markers = []
+    count = 0
+    for marker in request.markers:
+        topics = []
+        for topic in marker.topics:
+            begun = []
+            for index in topic.partition_indexes:
+                if count and count % PARTITIONS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                count += 1
+                begun.append(_begin(broker, marker, topic.name, index))
+            topics.append((topic.name, begun))
+        markers.append((marker, topics))
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(

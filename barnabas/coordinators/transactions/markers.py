@@ -26,7 +26,7 @@ from barnabas.wire.messages.write_txn_markers import (
 RETRY_MS = 50
 RETRY_MS_MAX = 1_000
 BEHIND_MS_MAX = 1_000  # markers wait for a broker that has not answered, unless another one leads
-REQUEST_PARTITIONS_MAX = 10_000
+REQUEST_PARTITIONS_MAX = 1_000
 NO_LEADER = -1
 
 # The partition ends the transaction no more than it did: it has a newer epoch of the producer, and
