@@ -1,14 +1,14 @@
-"""Broker options of Kafka's about security, policies and tiered storage (kafka_options.py)."""
+"""Kafka's broker options about security, policies and tiered storage, for kafka_options.py."""
 
 TABLE = """\
 alter.config.policy.class.name class -
   The Java class that checks changes of options.
 authorizer.class.name string ''
-  The Java class that decides who may do what.
+  The Java class that authorizes requests.
 client.quota.callback.class class -
-  The Java class that works out the quotas of clients.
+  The Java class that computes the quotas of clients.
 config.providers list '' dynamic
-  Where values of options that name a provider come from.
+  The providers of option values that are stored elsewhere.
 connection.failed.authentication.delay.ms int 100
   How long a connection that failed to authenticate stays open.
 connections.max.reauth.ms long 0
@@ -16,15 +16,15 @@ connections.max.reauth.ms long 0
 create.topic.policy.class.name class -
   The Java class that checks new topics.
 delegation.token.expiry.check.interval.ms long 3600000
-  How often expired delegation tokens are looked for.
+  How often the broker looks for expired delegation tokens.
 delegation.token.expiry.time.ms long 86400000
   How long a delegation token is valid unless it is renewed.
 delegation.token.max.lifetime.ms long 604800000
-  How long a delegation token can be renewed at most.
+  The maximum lifetime of a delegation token, with all renewals.
 delegation.token.secret.key password -
-  The key with which delegation tokens are made.
+  The secret that signs delegation tokens.
 follower.fetch.last.tiered.offset.enable boolean false dynamic
-  Does a new follower begin behind what is in remote storage?
+  Whether a new follower starts after the records in remote storage.
 log.local.retention.bytes long -2 dynamic
   Default of the topic option local.retention.bytes.
 log.local.retention.ms long -2 dynamic
@@ -33,58 +33,58 @@ principal.builder.class class
     org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder dynamic
   The Java class that names the user of a connection.
 remote.fetch.max.wait.ms int 500 dynamic
-  How long a fetch waits for data of remote storage.
+  How long a fetch waits for data from remote storage.
 remote.list.offsets.request.timeout.ms long 30000 dynamic
   How long ListOffsets waits for remote storage.
 remote.log.index.file.cache.total.size.bytes long 1073741824 dynamic
-  Room for indexes of remote segments.
+  The size of the cache for indexes of remote segments.
 remote.log.manager.copier.thread.pool.size int 10 dynamic
   Threads that copy segments to remote storage.
 remote.log.manager.copy.max.bytes.per.second long 9223372036854775807 dynamic
-  Bytes a second that are copied to remote storage.
+  The maximum rate of copies to remote storage, in bytes per second.
 remote.log.manager.copy.quota.window.num int 11
-  How many windows are kept for that rate.
+  The number of windows for the rate of copies to remote storage.
 remote.log.manager.copy.quota.window.size.seconds int 1
-  The length of one such window.
+  The length of a window for the rate of copies to remote storage.
 remote.log.manager.expiration.thread.pool.size int 10 dynamic
   Threads that delete expired remote segments.
 remote.log.manager.fetch.max.bytes.per.second long 9223372036854775807 dynamic
-  Bytes a second that are read from remote storage.
+  The maximum rate of reads from remote storage, in bytes per second.
 remote.log.manager.fetch.quota.window.num int 11
-  How many windows are kept for that rate.
+  The number of windows for the rate of reads from remote storage.
 remote.log.manager.fetch.quota.window.size.seconds int 1
-  The length of one such window.
+  The length of a window for the rate of reads from remote storage.
 remote.log.manager.follower.thread.pool.size int 2 dynamic
-  Threads that follow what leaders copied to remote storage.
+  Threads for partitions that this broker follows.
 remote.log.manager.task.interval.ms long 30000
-  How often segments to copy or delete are looked for.
+  How often the broker looks for segments to copy or delete.
 remote.log.manager.thread.pool.size int 2
   Threads of tiered storage.
 remote.log.metadata.custom.metadata.max.bytes int 128
-  The most that a storage plug-in may note for one segment.
+  The maximum size of a storage plug-in's own metadata of a segment.
 remote.log.metadata.manager.class.name string
     org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
-  The Java class that keeps the metadata of remote segments.
+  The Java class that stores the metadata of remote segments.
 remote.log.metadata.manager.class.path string -
-  Where that class is.
+  The class path of the remote log metadata manager.
 remote.log.metadata.manager.impl.prefix string rlmm.config.
-  How the names of its own options begin.
+  The prefix of the options of the remote log metadata manager.
 remote.log.metadata.manager.listener.name string -
-  The listener through which it connects.
+  The listener that the remote log metadata manager connects to.
 remote.log.reader.max.pending.tasks int 100
-  Reads of remote storage that may wait.
+  The maximum number of waiting reads from remote storage.
 remote.log.reader.threads int 10 dynamic
   Threads that read from remote storage.
 remote.log.storage.manager.class.name string -
   The Java class that stores remote segments.
 remote.log.storage.manager.class.path string -
-  Where that class is.
+  The class path of the remote storage manager.
 remote.log.storage.manager.impl.prefix string rsm.config.
-  How the names of its own options begin.
+  The prefix of the options of the remote storage manager.
 remote.log.storage.system.enable boolean false
-  Is tiered storage on?
+  Whether tiered storage is enabled.
 sasl.client.callback.handler.class class -
-  The Java class that answers SASL callbacks of a client.
+  The Java class that handles SASL callbacks of a client.
 sasl.enabled.mechanisms list GSSAPI dynamic
   The SASL mechanisms that clients may use.
 sasl.jaas.config password - dynamic
@@ -92,35 +92,35 @@ sasl.jaas.config password - dynamic
 sasl.kerberos.kinit.cmd string /usr/bin/kinit dynamic
   The path of Kerberos' kinit.
 sasl.kerberos.min.time.before.relogin long 60000 dynamic
-  The pause between refreshes of a Kerberos ticket.
+  The minimum time between two refreshes of a Kerberos ticket.
 sasl.kerberos.principal.to.local.rules list DEFAULT dynamic
-  How Kerberos principals become user names.
+  The rules that map Kerberos principals to user names.
 sasl.kerberos.service.name string - dynamic
-  The Kerberos name of the broker.
+  The Kerberos service name of the broker.
 sasl.kerberos.ticket.renew.jitter double 0.05 dynamic
-  How much chance is in the time of a refresh.
+  The random part of the time of a ticket's refresh.
 sasl.kerberos.ticket.renew.window.factor double 0.8 dynamic
-  At which part of its life a ticket is refreshed.
+  The part of its lifetime after which a ticket is refreshed.
 sasl.login.callback.handler.class class -
-  The Java class that answers SASL callbacks of a login.
+  The Java class that handles SASL callbacks of a login.
 sasl.login.class class -
   The Java class that logs in.
 sasl.login.connect.timeout.ms int -
-  How long connecting to an identity provider may take.
+  The timeout for connecting to an identity provider.
 sasl.login.read.timeout.ms int -
-  How long an answer of an identity provider may take.
+  The timeout for a response of an identity provider.
 sasl.login.refresh.buffer.seconds short 300 dynamic
-  How long before its end a credential is refreshed.
+  How long before its expiry a credential is refreshed.
 sasl.login.refresh.min.period.seconds short 60 dynamic
-  The shortest pause between refreshes of a credential.
+  The minimum time between two refreshes of a credential.
 sasl.login.refresh.window.factor double 0.8 dynamic
-  At which part of its life a credential is refreshed.
+  The part of its lifetime after which a credential is refreshed.
 sasl.login.refresh.window.jitter double 0.05 dynamic
-  How much chance is in the time of a refresh.
+  The random part of the time of a credential's refresh.
 sasl.login.retry.backoff.max.ms long 10000
-  The longest pause between tries to log in.
+  The maximum time between two attempts to log in.
 sasl.login.retry.backoff.ms long 100
-  The first pause between tries to log in.
+  The time before the second attempt to log in.
 sasl.mechanism.controller.protocol string GSSAPI
   The SASL mechanism of connections to controllers.
 sasl.mechanism.inter.broker.protocol string GSSAPI dynamic
@@ -134,9 +134,9 @@ sasl.oauthbearer.assertion.claim.exp.seconds int 300
 sasl.oauthbearer.assertion.claim.iss string -
   The issuer of a JWT assertion.
 sasl.oauthbearer.assertion.claim.jti.include boolean false
-  Does a JWT assertion have an id of its own?
+  Whether a JWT assertion has a unique id.
 sasl.oauthbearer.assertion.claim.nbf.seconds int 60
-  How long before now a JWT assertion begins to be valid.
+  How long before its creation a JWT assertion is valid.
 sasl.oauthbearer.assertion.claim.sub string -
   The subject of a JWT assertion.
 sasl.oauthbearer.assertion.file string -
@@ -144,7 +144,7 @@ sasl.oauthbearer.assertion.file string -
 sasl.oauthbearer.assertion.private.key.file string -
   A file with the key that signs a JWT assertion.
 sasl.oauthbearer.assertion.private.key.passphrase password -
-  The passphrase of that key.
+  The passphrase of the key that signs a JWT assertion.
 sasl.oauthbearer.assertion.template.file string -
   A file with the fixed parts of a JWT assertion.
 sasl.oauthbearer.client.credentials.client.id string -
@@ -154,17 +154,17 @@ sasl.oauthbearer.client.credentials.client.secret password -
 sasl.oauthbearer.clock.skew.seconds int 30
   How far the clock of the identity provider may differ.
 sasl.oauthbearer.expected.audience list ''
-  The audiences that a token may name.
+  The audiences that are accepted in a token.
 sasl.oauthbearer.expected.issuer string -
-  The issuer that a token must name.
+  The issuer that is accepted in a token.
 sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000
-  How often the keys of the identity provider are read.
+  How often the identity provider's keys (JWKS) are read.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long 10000
-  The longest pause between tries to read them.
+  The maximum time between two attempts to read the identity provider's keys.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long 100
-  The first pause between tries to read them.
+  The time before the second attempt to read the identity provider's keys.
 sasl.oauthbearer.jwks.endpoint.url string -
-  Where the keys of the identity provider are.
+  The address of the identity provider's keys (JWKS).
 sasl.oauthbearer.jwt.retriever.class class
     org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
   The Java class that fetches tokens.
@@ -172,35 +172,35 @@ sasl.oauthbearer.jwt.validator.class class
     org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
   The Java class that checks tokens.
 sasl.oauthbearer.scope string -
-  The scope that is asked for.
+  The scope of the requested token.
 sasl.oauthbearer.scope.claim.name string scope
-  The claim that holds the scope.
+  The name of the claim with the scope.
 sasl.oauthbearer.sub.claim.name string sub
-  The claim that holds the subject.
+  The name of the claim with the subject.
 sasl.oauthbearer.token.endpoint.url string -
-  Where tokens are issued.
+  The address that issues tokens.
 sasl.server.callback.handler.class class -
-  The Java class that answers SASL callbacks of the broker.
+  The Java class that handles SASL callbacks of the broker.
 sasl.server.max.receive.size int 524288
-  The largest SASL message of a client.
+  The maximum size of a SASL message of a client.
 security.inter.broker.protocol string PLAINTEXT
-  The security protocol between brokers. PLAINTEXT is the one there is.
+  The security protocol between brokers. Barnabas supports PLAINTEXT only.
 security.providers string -
   Java classes that provide security algorithms.
 ssl.allow.dn.changes boolean false
-  May a new certificate have another distinguished name?
+  Whether a new certificate may have another distinguished name.
 ssl.allow.san.changes boolean false
-  May a new certificate have other alternative names?
+  Whether a new certificate may have other alternative names.
 ssl.cipher.suites list '' dynamic
-  The cipher suites that are allowed.
+  The enabled cipher suites.
 ssl.client.auth string none dynamic
-  Must clients show a certificate?
+  Whether clients must present a certificate.
 ssl.enabled.protocols list TLSv1.2,TLSv1.3 dynamic
-  The versions of TLS that are allowed.
+  The enabled versions of TLS.
 ssl.endpoint.identification.algorithm string https dynamic
-  How the name in a certificate is checked.
+  How the host name in a certificate is checked.
 ssl.engine.factory.class class - dynamic
-  The Java class that makes TLS engines.
+  The Java class that creates TLS engines.
 ssl.key.password password - dynamic
   The password of the private key.
 ssl.keymanager.algorithm string SunX509 dynamic
@@ -216,7 +216,7 @@ ssl.keystore.password password - dynamic
 ssl.keystore.type string JKS dynamic
   The format of the key store.
 ssl.principal.mapping.rules string DEFAULT
-  How distinguished names become user names.
+  The rules that map distinguished names to user names.
 ssl.protocol string TLSv1.3 dynamic
   The version of TLS.
 ssl.provider string - dynamic
@@ -226,7 +226,7 @@ ssl.secure.random.implementation string - dynamic
 ssl.trustmanager.algorithm string PKIX dynamic
   The algorithm of Java's trust manager.
 ssl.truststore.certificates password - dynamic
-  Certificates that are trusted, as PEM.
+  Trusted certificates, as PEM.
 ssl.truststore.location string - dynamic
   The file of the trust store.
 ssl.truststore.password password - dynamic
