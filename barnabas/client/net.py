@@ -30,16 +30,16 @@ class PendingResponse(Protocol[A_co]):
 
 
 class WakeUp(Protocol):
-    """Where one flow waits, and others wake it."""
+    """One flow waits on it, and others wake it."""
 
     def ring(self) -> None:
-        """End the wait that goes on, or the next one."""
+        """End the current wait, or the next one."""
         ...
 
     async def wait(self, answers: Sequence[PendingResponse[ProtocolMessage]], ms: int) -> None:
-        """Until one of these has come, the bell rings, or the time is up.
+        """Wait for one of these responses, a wake-up, or the timeout.
 
-        With no time at all: only take in what has come, and let others have their turn.
+        With a timeout of 0: only read responses that have arrived, and let other flows run.
         """
         ...
 

@@ -3,9 +3,9 @@
 In: a producer's transactional id and identity, partitions that this broker leads. Out: a code for
 each partition: NONE if it may be written to. At once, if this broker coordinates the transaction
 and its log has nothing to wait for.
-Always: whatever is wrong with the way to the coordinator, or passes by itself, is
-NOT_ENOUGH_REPLICAS: the code after which every producer tries again. While the producer's previous
-transaction is being completed, partitions that join are tried again here first.
+Always: if the coordinator is unreachable or the error is temporary, the code is
+NOT_ENOUGH_REPLICAS, after which every producer tries again. While the producer's previous
+transaction is being completed, the broker itself first retries to add partitions.
 Not here: the guard to append with (log/transactions/verification.py), what the coordinator decides
 (coordinators/transactions).
 """

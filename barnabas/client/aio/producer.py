@@ -1,8 +1,8 @@
-"""The asyncio producer: records in at once, requests out as the loop turns.
+"""The asyncio producer: accepts records at once, sends requests from the event loop.
 
-Always: no task and no timer per record; one call back from the loop sends all that is due; what
-is awaited is woken by the answer itself; who waits for room is served in turn; nobody waits for a
-loop that is not running.
+Always: no task and no timer per record; one callback of the loop sends all batches that are due;
+the response resolves the awaited future directly; callers that wait for buffer space are served in
+order; no caller waits for an event loop that is not running.
 Not here: deciding what is sent (producer/outbox.py), the path of a record
 (producer/accumulator.py).
 """

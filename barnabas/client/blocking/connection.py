@@ -224,7 +224,7 @@ class BlockingConnection:
         return self._socket.fileno()
 
     def read_some(self) -> None:
-        """Take in what has come, if anything; what goes wrong is for who waits for answers."""
+        """Read the bytes that have arrived; errors are raised to callers that await responses."""
         if not self._lock.acquire(blocking=False):
             return  # another thread is reading
         try:

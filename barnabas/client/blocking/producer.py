@@ -1,10 +1,9 @@
-"""The blocking producer: records in on any thread, requests out on one of its own.
+"""The blocking producer: accepts records on any thread, sends requests on a thread of its own.
 
-Always: what decides (producer/outbox.py) is touched under one lock; sockets are the sender
-thread's alone;
-whoever waits, waits on the condition that every answer notifies, and so does the thread's end;
-callbacks are called without the lock, as they may wait for a thread that sends; the thread lives no
-longer than its producer.
+Always: one lock protects the outbox (producer/outbox.py); only the sender thread uses the sockets;
+callers wait on one condition, which every response and the end of the sender thread notify;
+callbacks are called without the lock, because they may wait for a thread that sends; the sender
+thread ends with its producer.
 Not here: what the thread does (sender.py).
 """
 

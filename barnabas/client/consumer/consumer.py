@@ -3,7 +3,8 @@
 Written once over `Net`: `barnabas.Consumer` awaits, `barnabas.sync.Consumer` blocks.
 Always: rebalances happen between two polls, heartbeats in the background; callbacks get the cause;
 a close commits the used messages and leaves the group.
-Not here: the group protocols and their execution (client/consumer/membership/).
+Not here: polling (message_stream.py), fetching (reader.py), the group protocols and their
+execution (client/consumer/membership/).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -4,7 +4,8 @@
 In: records. Out: batches to send, and a `Delivery` for each record, which gets its result.
 Always: the records of a partition leave in the order they came; a record is encoded once, straight
 into its batch; bytes are counted from `add` until the batch is finished.
-Not here: when a batch leaves, and what its answer means (outbox.py), waiting (aio/, blocking/).
+Not here: linger.ms and when a batch leaves, what its answer means (outbox.py), waiting (aio/,
+blocking/).
 
 This is plain Python. If a compiler is available, Cython compiles this file with the types in
 accumulator.pxd; `COMPILED` says which of the two is running.

@@ -34,7 +34,7 @@ class BatchResults:
     def give_up(self, batch: ProducerBatch, why: KafkaError) -> None:
         queue = queue_of(batch)
         if batch.sequence >= 0:
-            # Sent several times: a leader that was one no more may have said it is not there.
+            # Sent several times: a former leader may have answered that the batch is missing.
             if batch.unsure or batch.attempts > 1:
                 queue.lost = True
             else:

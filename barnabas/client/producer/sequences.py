@@ -6,12 +6,12 @@ Always: the numbers of a partition have no gap within an epoch; a batch is sent 
 numbers it had, unless it is known that it was not written; numbers belong to a topic id, and say
 nothing about another topic of the same name.
 
-A gap: a batch was refused for good. Those behind it move up.
-A loss: a batch was given up that may have been written, the broker has forgotten the producer, or
-the topic was deleted and created again.
-Only a new epoch, in which numbers start at 0, is safe (what Kafka's own client does, KIP-360).
-Either waits until each batch behind it is known not to be written: one whose answer was lost
-(`unsure`) is first sent once more with the numbers it had.
+Gap: a batch was rejected permanently. Later batches take its sequence numbers.
+Loss: the producer gave up a batch that may have been written, the broker has forgotten the
+producer, or the topic was deleted and created again. Only a new epoch, in which numbers start at 0,
+is safe (as in Kafka's own client, KIP-360).
+In both cases the producer first waits until every later batch is known not to be written: a batch
+whose answer was lost (`unsure`) is sent once more with the numbers it had.
 
 A broker that does not know a producer takes whatever number comes first. So until a leader has
 acknowledged a batch it is sent one at a time: if it refused one and took the next, the first could
@@ -60,8 +60,9 @@ def number(queue: Queue, batch: ProducerBatch) -> None:
 
 
 def follows(queue: Queue, batch: ProducerBatch) -> bool:
-    """May it leave behind those under way? One to be sent again may have to wait for them, and
-    so do all when the leader has changed: two connections keep no order."""
+    """Whether the batch may be sent while others are in flight. A batch that is sent again may
+    have to wait for them. All wait if the leader has changed: order is not preserved across two
+    connections."""
     if not queue.flying:
         return True
     last = queue.flying[-1]
@@ -100,7 +101,7 @@ def is_current(queue: Queue, batch: ProducerBatch) -> bool:
 
 
 def is_behind(queue: Queue, batch: ProducerBatch) -> bool:
-    """One after it is known to be written, and so is it."""
+    """Whether a later batch is acknowledged: then this batch is written too."""
     if not is_current(queue, batch):
         return False
     return (queue.acknowledged - after(batch.sequence, batch.count)) % _COUNT < _COUNT // 2

@@ -45,7 +45,7 @@ def check_producer(found: Transaction | None, producer: Identity) -> Code:
 
 def is_next(found: Transaction, producer: Identity) -> bool:
     """In version 2 a producer learns its next identity with the answer to EndTxn, before the
-    transaction is complete. It is not a stranger then: it must try again."""
+    transaction is complete. The producer is valid then, and must retry."""
     if not (found.state.is_prepared and found.has_version_2):
         return False
     if found.next_producer_id != NO_ID:

@@ -11,7 +11,7 @@ from barnabas.wire.messages.list_transactions import ListedTransaction, ListTran
 
 
 def unknown_states(request: ListTransactionsRequest) -> list[str]:
-    """States it asks for that there are not: told back, and matched by nothing."""
+    """Unknown states in the request: they are returned, and match no transaction."""
     return [name for name in request.state_filters if name not in NAMES_KNOWN]
 
 

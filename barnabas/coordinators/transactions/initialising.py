@@ -43,7 +43,7 @@ def initialise(
     if found.state.is_prepared:
         return Decision(Code.CONCURRENT_TRANSACTIONS)
     if found.state is TransactionState.ONGOING:
-        # The epoch of the fence is nobody's: the producer asks again, and gets the one after it.
+        # No producer has the fencing epoch: this one asks again, and gets the next epoch.
         ended = fence(found, ids, version, wall_ms)
         return ended if ended.code else Decision(Code.CONCURRENT_TRANSACTIONS, ended.then)
     if found.is_exhausted and producer.epoch in (NO_EPOCH, found.producer_epoch):

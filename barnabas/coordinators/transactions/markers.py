@@ -29,8 +29,8 @@ BEHIND_MS_MAX = 1_000  # markers wait for a broker that has not answered, unless
 REQUEST_PARTITIONS_MAX = 1_000
 NO_LEADER = -1
 
-# The partition ends the transaction no more than it did: it has a newer epoch of the producer, and
-# so nothing open at this one, or cannot have had data of it.
+# The partition needs no marker: it has a newer epoch of the producer, so no transaction of this
+# epoch is open there, or it cannot have data of the transaction.
 _NEEDS_NO_MARKER = frozenset(
     (Code.INVALID_PRODUCER_EPOCH, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION)
 )
@@ -112,7 +112,7 @@ class MarkerQueue:
         self._ready[key] = None
 
     def drop(self, shard: int) -> None:
-        """Another broker coordinates these now; answers that still come are nobody's."""
+        """Another broker coordinates these now; later responses are ignored."""
         for key in [key for key in self._undelivered if key[0] == shard]:
             del self._undelivered[key]
 

@@ -2,8 +2,8 @@
 
 In: the segments of a log, its limits, wall time. Out: how many of the first go, and why each.
 Always: whole segments, from the front, nothing above the high watermark.
-Always: a time in the future does not keep a segment: such a one ages from when it was written,
-or, if the clock has been put back since, from when that was first seen.
+Always: a timestamp in the future does not keep a segment: its age counts from its write time, or,
+if the clock was set back, from when the broker noticed.
 Not here: deleting them (deletion.py), dead records within a segment (log/compaction/compaction.py).
 """
 

@@ -35,7 +35,8 @@ class OpenTransactions:
         return first_offset
 
     def forget_decided(self, high_watermark: int) -> None:
-        """Transactions whose marker is below it hold nobody back."""
+        """Forget transactions whose marker is below the high watermark: they no longer limit the
+        last stable offset."""
         if self._ended:
             self._ended = {
                 first: marker for first, marker in self._ended.items() if marker >= high_watermark

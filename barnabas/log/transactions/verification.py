@@ -1,4 +1,4 @@
-"""Guards: which producers wait for the coordinator's word before their first transactional batch.
+"""Guards: producers that wait for the coordinator's confirmation of a transactional batch.
 
 A leader appends to a transaction that is not open here yet only if the coordinator has it. Between
 the coordinator's answer and the append, a marker may come: the transaction is over then, and the
@@ -16,7 +16,7 @@ GUARDS_MAX = 10_000
 
 
 class VerificationGuard:
-    """What waits: its identity is what matters."""
+    """A pending verification, compared by identity."""
 
     __slots__ = ("epoch", "has_version_2", "lowest_sequence")
 

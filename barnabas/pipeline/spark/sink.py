@@ -1,8 +1,8 @@
 """The writers behind `format("barnabas")`: the accepted columns, and the report of a task.
 
 At least once: a task that failed may have written some of its rows, and writes all of them again.
-The report of a task has the query, the batch and the producer: what is needed to write a batch of a
-query exactly once, when brokers have transactions.
+The sink does not use transactions, so a repeated batch is written twice. The report of a task has
+the query, the batch and the producer: a commit by the driver would need them.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Offsets joining a transaction."""
+"""AddOffsetsToTxn: adds a group's offsets to a transaction."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, message
 

@@ -1,4 +1,4 @@
-"""Partitions joining a transaction."""
+"""AddPartitionsToTxn: adds partitions to a transaction."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, until
 

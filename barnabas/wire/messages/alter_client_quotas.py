@@ -1,4 +1,4 @@
-"""Limiting clients."""
+"""AlterClientQuotas: changes the quotas of clients."""
 
 from barnabas.wire.codec import Float64, Int16, Int32, ProtocolMessage, Struct, message
 

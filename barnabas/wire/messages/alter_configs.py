@@ -1,4 +1,4 @@
-"""Replacing options."""
+"""AlterConfigs: replaces options."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 

@@ -1,4 +1,4 @@
-"""Changing an in-sync set."""
+"""AlterPartition: changes an in-sync set."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Moving replicas."""
+"""AlterPartitionReassignments: moves replicas."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 

@@ -1,4 +1,4 @@
-"""Moving replicas between directories."""
+"""AlterReplicaLogDirs: moves replicas between directories."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 

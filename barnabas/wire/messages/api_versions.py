@@ -1,4 +1,4 @@
-"""The supported versions of each API."""
+"""ApiVersions: the supported versions of each API."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, tagged
 

@@ -1,4 +1,4 @@
-"""State of groups of the new protocol."""
+"""ConsumerGroupDescribe: state of groups of the new protocol."""
 
 from uuid import UUID
 

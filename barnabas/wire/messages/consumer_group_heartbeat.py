@@ -1,4 +1,4 @@
-"""Membership in the new group protocol."""
+"""ConsumerGroupHeartbeat: membership in the new group protocol."""
 
 from uuid import UUID
 

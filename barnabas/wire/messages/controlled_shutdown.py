@@ -1,4 +1,4 @@
-"""A broker that is about to stop."""
+"""ControlledShutdown: from a broker to the controller: it is about to stop."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 

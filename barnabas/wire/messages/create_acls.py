@@ -1,4 +1,4 @@
-"""Allowing and denying."""
+"""CreateAcls: adds ACLs."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 

@@ -1,4 +1,4 @@
-"""Growing topics."""
+"""CreatePartitions: adds partitions to topics."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 

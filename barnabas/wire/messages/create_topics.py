@@ -1,4 +1,4 @@
-"""Creating topics."""
+"""CreateTopics: creates topics."""
 
 from uuid import UUID
 

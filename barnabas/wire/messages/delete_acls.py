@@ -1,4 +1,4 @@
-"""Deleting rules."""
+"""DeleteAcls: removes ACLs."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 

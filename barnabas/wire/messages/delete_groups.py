@@ -1,4 +1,4 @@
-"""Deleting groups."""
+"""DeleteGroups: deletes groups."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 

@@ -1,4 +1,4 @@
-"""Deleting the oldest records."""
+"""DeleteRecords: deletes the oldest records."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 

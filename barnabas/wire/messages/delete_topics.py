@@ -1,4 +1,4 @@
-"""Deleting topics."""
+"""DeleteTopics: deletes topics."""
 
 from uuid import UUID
 

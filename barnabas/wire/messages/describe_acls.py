@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""DescribeAcls: which ACLs there are."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 

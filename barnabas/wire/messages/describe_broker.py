@@ -1,5 +1,6 @@
-"""The state of a broker and the history of the controller: an API of Barnabas for its own client
-(docs/adr/0010).
+"""DescribeBroker: the state of a broker and the history of the controller.
+
+An API of Barnabas for its own client (docs/adr/0010).
 """
 
 from barnabas.wire.codec import Int32, Int64, ProtocolMessage, Struct, message, since, tagged

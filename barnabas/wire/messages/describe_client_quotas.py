@@ -1,4 +1,4 @@
-"""Which limits clients have."""
+"""DescribeClientQuotas: the quotas of clients."""
 
 from barnabas.wire.codec import Float64, Int8, Int16, Int32, ProtocolMessage, Struct, message
 

@@ -1,4 +1,4 @@
-"""The cluster's brokers."""
+"""DescribeCluster: the cluster's brokers."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 

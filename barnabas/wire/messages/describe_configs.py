@@ -1,4 +1,4 @@
-"""Reading options."""
+"""DescribeConfigs: reads options."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 

@@ -1,6 +1,6 @@
-"""The rebalance history of groups:
+"""DescribeGroupHistory: the rebalance history of groups.
 
-an API of Barnabas, only for its own client. Times are in milliseconds: `..._ms` of an event is the
+An API of Barnabas, only for its own client. Times are in milliseconds: `..._ms` of an event is the
 time since 1970 by the broker's clock, otherwise a duration. -1 if it has not ended, or is not
 known. Why it exists: docs/adr/0010.
 """

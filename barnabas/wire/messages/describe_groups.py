@@ -1,4 +1,4 @@
-"""State of classic groups."""
+"""DescribeGroups: state of classic groups."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 

@@ -1,4 +1,4 @@
-"""Replicas in the log directories."""
+"""DescribeLogDirs: replicas in the log directories."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 

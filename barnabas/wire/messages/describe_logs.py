@@ -1,4 +1,4 @@
-"""The state of logs: an API of Barnabas, only for its own client (docs/adr/0010)."""
+"""DescribeLogs: the state of logs. An API of Barnabas for its own client (docs/adr/0010)."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 

@@ -1,4 +1,4 @@
-"""Active producers of partitions."""
+"""DescribeProducers: active producers of partitions."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 

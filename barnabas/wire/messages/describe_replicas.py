@@ -1,6 +1,6 @@
-"""From the controller to a broker:
+"""DescribeReplicas: from the controller to a broker: the state of its replicas of partitions.
 
-the state of its replicas of these partitions. An API of Barnabas. The partitions have no leader;
+An API of Barnabas. The partitions have no leader;
 the responses decide which replica leads (controller/proof.py).
 """
 

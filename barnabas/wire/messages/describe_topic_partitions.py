@@ -1,4 +1,4 @@
-"""Partitions of topics, page by page."""
+"""DescribeTopicPartitions: partitions of topics, page by page."""
 
 from uuid import UUID
 

@@ -1,6 +1,6 @@
-"""Who owns transactional ids, why their last transactions were aborted, and which readers wait:
+"""DescribeTransactionHistory: owners of transactional ids, causes of aborts, waiting readers.
 
-an API of Barnabas, only for its own client. Times are in milliseconds: `..._ms` of an event is the
+An API of Barnabas, only for its own client. Times are in milliseconds: `..._ms` of an event is the
 time since 1970 by the broker's clock, otherwise a duration. Why it exists: docs/adr/0010.
 """
 

@@ -1,4 +1,4 @@
-"""State of transactional ids."""
+"""DescribeTransactions: state of transactional ids."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 

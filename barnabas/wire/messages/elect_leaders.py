@@ -1,4 +1,4 @@
-"""Electing leaders on request."""
+"""ElectLeaders: elects leaders on request."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 

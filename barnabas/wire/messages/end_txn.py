@@ -1,4 +1,4 @@
-"""Ending a transaction."""
+"""EndTxn: ends a transaction."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, message, since
 

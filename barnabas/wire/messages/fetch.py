@@ -1,4 +1,4 @@
-"""Reading record batches."""
+"""Fetch: reads record batches."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Finding coordinators."""
+"""FindCoordinator: finds coordinators."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since, until
 

@@ -1,4 +1,4 @@
-"""Keeping a membership alive."""
+"""Heartbeat: keeps a membership alive."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, message, since
 

@@ -1,4 +1,4 @@
-"""Changing single options."""
+"""IncrementalAlterConfigs: changes single options."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message
 

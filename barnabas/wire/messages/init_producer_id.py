@@ -1,4 +1,4 @@
-"""Identity of idempotent and transactional producers."""
+"""InitProducerId: the ids of idempotent and transactional producers."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, message, since
 

@@ -1,4 +1,4 @@
-"""Joining a group."""
+"""JoinGroup: joins a group."""
 
 from barnabas.wire.codec import (
     Int16,

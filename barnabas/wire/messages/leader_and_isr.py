@@ -1,4 +1,4 @@
-"""From the controller to a broker: which partitions it leads and follows."""
+"""LeaderAndIsr: from the controller to a broker: which partitions it leads and follows."""
 
 from uuid import UUID
 

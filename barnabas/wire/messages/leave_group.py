@@ -1,4 +1,4 @@
-"""Leaving a group."""
+"""LeaveGroup: leaves a group."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since, until
 

@@ -1,4 +1,4 @@
-"""Resources that have options."""
+"""ListConfigResources: resources that have options."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, ProtocolMessage, Struct, message, since
 

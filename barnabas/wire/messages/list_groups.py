@@ -1,4 +1,4 @@
-"""Groups of a coordinator."""
+"""ListGroups: groups of a coordinator."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 

@@ -1,4 +1,4 @@
-"""Offsets by time."""
+"""ListOffsets: offsets by time."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 

@@ -1,4 +1,4 @@
-"""Reassignments in progress."""
+"""ListPartitionReassignments: reassignments in progress."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 

@@ -1,4 +1,4 @@
-"""Transactional ids of a broker."""
+"""ListTransactions: transactional ids of a broker."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 

@@ -1,4 +1,4 @@
-"""Brokers, topics and leaders."""
+"""Metadata: brokers, topics and leaders."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Committing offsets."""
+"""OffsetCommit: commits offsets."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Deleting committed offsets."""
+"""OffsetDelete: deletes committed offsets."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message
 

@@ -1,4 +1,4 @@
-"""Reading committed offsets."""
+"""OffsetFetch: reads committed offsets."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Ends of leader epochs."""
+"""OffsetForLeaderEpoch: ends of leader epochs."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 

@@ -1,4 +1,4 @@
-"""Appending record batches."""
+"""Produce: appends record batches."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""From a broker to another: settings have changed, put them in force. An API of Barnabas' own."""
+"""RefreshSettings, an API of Barnabas: from one broker to another: apply changed settings."""
 
 from barnabas.wire.codec import Int16, ProtocolMessage, message
 

@@ -1,4 +1,4 @@
-"""From a broker to the controller: replicas on a disk that failed. An API of Barnabas' own."""
+"""ReplicasFailed, an API of Barnabas: from a broker to the controller: a disk failed."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 

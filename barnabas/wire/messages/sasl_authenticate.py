@@ -1,4 +1,4 @@
-"""Exchanging SASL tokens."""
+"""SaslAuthenticate: exchanges SASL tokens."""
 
 from barnabas.wire.codec import Int16, Int64, ProtocolMessage, message, since
 

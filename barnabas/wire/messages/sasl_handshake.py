@@ -1,4 +1,4 @@
-"""Choosing a SASL mechanism."""
+"""SaslHandshake: chooses a SASL mechanism."""
 
 from barnabas.wire.codec import Int16, ProtocolMessage, message
 

@@ -1,4 +1,4 @@
-"""From the controller to a broker: replicas that it has no more."""
+"""StopReplica: from the controller to a broker: replicas that it no longer has."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message
 

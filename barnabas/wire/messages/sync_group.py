@@ -1,4 +1,4 @@
-"""Handing out assignments."""
+"""SyncGroup: distributes assignments."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, Struct, message, since
 

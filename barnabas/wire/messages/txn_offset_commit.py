@@ -1,4 +1,4 @@
-"""Committing offsets with a transaction."""
+"""TxnOffsetCommit: commits offsets with a transaction."""
 
 from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 

@@ -1,4 +1,4 @@
-"""Forgetting a broker that is gone for good."""
+"""UnregisterBroker: removes a broker that is gone for good."""
 
 from barnabas.wire.codec import Int16, Int32, ProtocolMessage, message
 

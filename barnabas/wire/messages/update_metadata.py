@@ -1,4 +1,4 @@
-"""From the controller to a broker: the brokers and partitions of the cluster."""
+"""UpdateMetadata: from the controller to a broker: the brokers and partitions of the cluster."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Marking the ends of transactions."""
+"""WriteTxnMarkers: marks the ends of transactions."""
 
 from barnabas.wire.codec import Int8, Int16, Int32, Int64, ProtocolMessage, Struct, message, since
 

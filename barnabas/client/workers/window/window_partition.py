@@ -20,9 +20,9 @@ from barnabas.model.ids import TopicPartition
 class RecordState(Enum):
     """Of one record."""
 
-    BEHIND = "another in its lane"
-    DELAYED = "until its time has come"
-    READY = "for a free hand"
+    BEHIND = "waits for an earlier record in its lane"
+    DELAYED = "waits for its retry time"
+    READY = "ready, waits for a free slot"
     RUNNING = "in the handler"
     LEAVING = "for the retry or dead-letter topic"
     HANDLED = "its results, or its dead letter, wait for a transaction"
