@@ -192,6 +192,14 @@ class Log:
             return BatchSlice(None, offset)  # without opening a file
         return self.reader.read(offset, bytes_max, limit, min_one)
 
+    def read_for_copy(self, offset: int, bytes_max: int) -> BatchSlice:
+        """The same for a replica: up to the end of the log, and also batches without records."""
+        if offset < self.start_offset or offset > self.end_offset:
+            raise self._out_of_range(offset)
+        if offset == self.end_offset:
+            return BatchSlice(None, offset)
+        return self.reader.read(offset, bytes_max, self.end_offset, True, for_copy=True)
+
     def is_cold(self, found: FileSlice) -> bool:
         """May reading it wait for the disk? The bytes written last are certainly in memory."""
         active = self.active

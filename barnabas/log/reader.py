@@ -4,7 +4,8 @@ In: an offset, a limit, how many bytes. Out: whole batches of one segment, still
 Always: a reader that continues where its last read ended needs no scan: the positions where
 recent reads ended are remembered.
 Always: where compaction has left batches without records, a slice begins with one that has some,
-if there is any: some clients take a reply without records for a batch too large for them.
+if there is any: some clients take a reply without records for a batch too large for them. A copy
+of the log needs them: they have the last sequences of producers.
 Not here: which offsets may be read (log.py).
 """
 
@@ -38,11 +39,16 @@ class LogReader:
         self._positions: dict[int, tuple[Segment, int]] = {}
         self.sparse = False  # there may be batches without records, and segments without batches
 
-    def read(self, offset: int, bytes_max: int, limit: int, min_one: bool) -> BatchSlice:
-        """From the batch that holds `offset`, below `limit`, which must be in the log."""
+    def read(
+        self, offset: int, bytes_max: int, limit: int, min_one: bool, for_copy: bool = False
+    ) -> BatchSlice:
+        """From the batch that holds `offset`, below `limit`, which must be in the log.
+
+        `for_copy`: the slice may begin with batches without records.
+        """
         places = self._positions
         place = places.get(offset)
-        if self.sparse and (place is None or place[0] is not self._segments[-1]):
+        if self.sparse and not for_copy and (place is None or place[0] is not self._segments[-1]):
             place = self._locate_records(offset, limit)
         segment, position = self._locate(offset) if place is None else place
         stop_offset = segment.next_offset

@@ -7,7 +7,7 @@ Not here: raising the start of a log (log/segments/deletion.py).
 
 from typing import TYPE_CHECKING
 
-from barnabas.log.producers.replay import replay_stored
+from barnabas.log.producers.replay import drop_compacted, replay_stored
 from barnabas.log.producers.state import ProducerStates
 from barnabas.log.roll import new_segment
 from barnabas.log.segments.scan import headers
@@ -36,6 +36,8 @@ def truncate_to(log: "Log", offset: int, *, sync: bool) -> None:
     log.active = active = log.segments[-1]
     active.durable = False  # perhaps sealed and synced before; it is written to again
     truncate_segment(active, offset)
+    if log.has_aborted:
+        _truncate_aborted(log, offset)
     if sync:  # a power loss must not restore a record that was removed
         with log.durability.mark.during_sync(confirms=not log.durability.rewrite):
             active.file().sync()
@@ -44,12 +46,20 @@ def truncate_to(log: "Log", offset: int, *, sync: bool) -> None:
         log.durability.directory_changed()
     log.end_offset = active.next_offset
     log.start_offset = min(log.start_offset, log.end_offset)
-    log.cleaned_to = min(log.cleaned_to, log.end_offset)
+    was_cleaned_to, log.cleaned_to = log.cleaned_to, min(log.cleaned_to, log.end_offset)
     log.size = sum(segment.size for segment in log.segments)
     log.epochs.truncate_end(log.end_offset)
     log.high_watermark = min(log.high_watermark, log.end_offset)
     log.durability.cut(log.end_offset, active)
     log.producers = _rebuilt_producers(log)
+    drop_compacted(log.producers, log.segments, was_cleaned_to)
+
+
+def _truncate_aborted(log: "Log", offset: int) -> None:
+    """The index of a sealed segment has entries of later ones if their swap was interrupted."""
+    for segment in log.segments:
+        if segment.has_aborted() and segment.aborted.truncate(offset):
+            segment.aborted.sync()
 
 
 def _rebuilt_producers(log: "Log") -> ProducerStates:

@@ -110,7 +110,7 @@ def compact(
             cleaned = work.clean(group)
         except FileNotFoundError:
             whole = False  # deleted meanwhile
-            continue
+            break
         whole &= swap(disk, directory, log, cleaned)
     if whole:
         log.cleaned_to = work.end_offset

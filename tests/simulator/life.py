@@ -3,9 +3,10 @@
 The model knows batches and their records, nothing of files. A history does the same to the log and
 to the model (append, roll, flush, delete, expire, compact, stop, kill, lose power, also in the
 middle of a compaction; in some histories syncs fail), and compares them after every step. All from
-a seed.
+a seed. A history may have transactions (life_transactions.py).
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -18,12 +19,18 @@ from barnabas.log.compaction.key_loops import LOAD_MAX, SLOT_BYTES
 from barnabas.log.config import DAY_MS, LogConfig
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.wire.batch import DELETE_HORIZON, check_crc
+from barnabas.wire.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL, check_crc
 from barnabas.wire.compression import Codec
 from barnabas.wire.records import Record, decode_batch, encode_batch
 from tests.log.batches import NOW, PARTITION, TOPIC_ID, open_directory
 from tests.log.compacting import SECRET, Kept, compact, stored, swap
 from tests.simulator.disk import Died, SimulatedDisk
+from tests.simulator.life_transactions import (
+    MARKER_KEYS,
+    Transactions,
+    committed,
+    stored_batches,
+)
 
 TEN_YEARS_MS = 3653 * DAY_MS
 PRODUCERS = 3
@@ -36,17 +43,26 @@ class Batch:
     base: int
     records: tuple[Kept, ...]
     horizon: int | None = None
+    producer: int = -1  # of a transaction
 
 
 def compacted_model(
-    batches: list[Batch], dirty_from: int, dirty_to: int, keys_max: int, now: int, retention: int
+    batches: list[Batch],
+    aborted: set[int],
+    dirty_from: int,
+    dirty_to: int,
+    keys_max: int,
+    now: int,
+    retention: int,
 ) -> tuple[list[Batch], int]:
-    """The batches after a pass, and how far it came."""
+    """The batches after a pass, and how far it came. `aborted`: the base offsets of batches."""
     latest: dict[bytes, int] = {}
     end = dirty_from
     full = False
     for batch in batches:
         if batch.base >= dirty_to or not batch.records or batch.records[-1].offset < dirty_from:
+            continue
+        if batch.base in aborted:
             continue
         for record in batch.records:
             assert record.key is not None
@@ -66,6 +82,8 @@ def compacted_model(
         if batch.base >= end:
             result.append(batch)
             continue
+        if batch.base in aborted:
+            continue
         over = batch.horizon is not None and batch.horizon <= now
         kept = tuple(
             record
@@ -78,7 +96,7 @@ def compacted_model(
         if horizon is None and any(record.value is None for record in kept):
             horizon = now + retention
         if kept:
-            result.append(Batch(batch.base, kept, horizon))
+            result.append(Batch(batch.base, kept, horizon, batch.producer))
     return result, end
 
 
@@ -92,15 +110,18 @@ def seen(log: Log) -> list[Batch]:
             for record in decode_batch(data)
         )
         horizon = header.base_timestamp if header.attributes & DELETE_HORIZON else None
+        if header.attributes & CONTROL:
+            continue
+        producer = header.producer_id if header.attributes & TRANSACTIONAL else -1
         if records and records[-1].offset >= log.start_offset:
-            batches.append(Batch(header.base_offset, records, horizon))
+            batches.append(Batch(header.base_offset, records, horizon, producer))
     return batches
 
 
 class Life:
     """One log, and the model of it."""
 
-    def __init__(self, seed: int, *, failing_syncs: bool = False) -> None:
+    def __init__(self, seed: int, *, failing_syncs: bool, transactions: bool) -> None:
         self.rng = rng = Random(seed)
         self.failing_syncs = failing_syncs
         self.config = LogConfig(
@@ -129,9 +150,10 @@ class Life:
         self.sent: list[tuple[int, int, int, int]] = []  # producer, sequence, count, base offset
         self.producers = list(range(PRODUCERS))
         self.durable = 0
+        self.transactions = Transactions(rng) if transactions else None
 
     def step(self) -> None:
-        choices = (
+        choices: tuple[tuple[Callable[[], None], int], ...] = (
             (self.append, 50),
             (self.roll, 6),
             (self.flush, 12),
@@ -149,22 +171,43 @@ class Life:
             (self.lose_power, 4),
             (self.fail_to_sync, 8 if self.failing_syncs else 0),
         )
+        if self.transactions is not None:
+            choices += (
+                (self.append_transactional, 40),
+                (self.end_transaction, 35),
+                (self.flush, 20),
+                (self.roll, 10),
+                (self.compact, 20),
+                (self.compact_again_and_again, 8),
+                (self.compact_and_truncate, 6),
+                (self.pass_time, 6),
+            )
         actions = [action for action, _ in choices]
         self.rng.choices(actions, [weight for _, weight in choices])[0]()
 
-    def append(self) -> None:
+    def some_records(self) -> list[Record]:
         rng = self.rng
         count = rng.randint(1, 4)
         times = [self.now + rng.randint(-20, 20) for _ in range(count)]
-        records = [
+        return [
             Record(
                 number,
                 times[number],
-                b"key%d" % rng.randrange(9),
+                self.some_key(),
                 None if rng.random() < 0.2 else bytes([rng.randrange(256)]) * rng.choice((1, 90)),
             )
             for number in range(count)
         ]
+
+    def some_key(self) -> bytes:
+        if self.transactions is not None and self.rng.random() < 0.2:
+            return self.rng.choice(MARKER_KEYS)
+        return b"key%d" % self.rng.randrange(9)
+
+    def append(self) -> None:
+        rng = self.rng
+        records = self.some_records()
+        count = len(records)
         producer = rng.choice((-1, *self.producers))
         sequence = self.next_sequence(producer)
         codec = rng.choice((Codec.NONE, Codec.NONE, Codec.LZ4, Codec.GZIP))
@@ -188,20 +231,35 @@ class Life:
         appended = self.log.append(data, 0, self.now)
         assert not appended.duplicate
         base = appended.base_offset
-        stamped = self.config.timestamp_type == "append"
-        self.batches.append(
-            Batch(
-                base,
-                tuple(
-                    Kept(base + r.offset, r.key, r.value, self.now if stamped else r.timestamp)
-                    for r in records
-                ),
-            )
-        )
+        self.add_batch(base, records)
         if producer >= 0:
             self.sent.append((producer, sequence, count, base))
             assert self.log.append(memoryview(again), 0, self.now).base_offset == base
         if rng.random() < 0.9:
+            self.log.advance_high_watermark(self.log.end_offset)
+
+    def add_batch(self, base: int, records: list[Record], producer: int = -1) -> None:
+        """To the model."""
+        stamped = self.config.timestamp_type == "append"
+        kept = tuple(
+            Kept(base + r.offset, r.key, r.value, self.now if stamped else r.timestamp)
+            for r in records
+        )
+        self.batches.append(Batch(base, kept, producer=producer))
+
+    def append_transactional(self) -> None:
+        assert self.transactions is not None
+        records = self.some_records()
+        codec = self.rng.choice((Codec.NONE, Codec.NONE, Codec.ZSTD))
+        producer, base = self.transactions.write(self.log, records, self.now, codec)
+        self.add_batch(base, records, producer)
+        if self.rng.random() < 0.9:
+            self.log.advance_high_watermark(self.log.end_offset)
+
+    def end_transaction(self) -> None:
+        assert self.transactions is not None
+        self.transactions.end(self.log, self.now)
+        if self.rng.random() < 0.9:
             self.log.advance_high_watermark(self.log.end_offset)
 
     def next_sequence(self, producer: int) -> int:
@@ -265,8 +323,18 @@ class Life:
         found = look(self.log, self.now)
         span = max(0, found.dirty_to - found.dirty_from)
         slots = max(8, min(self.keys_bytes // SLOT_BYTES, int(span / LOAD_MAX) + 1))
+        aborted: set[int] = set()
+        if self.transactions is not None:
+            stable = self.transactions.stable_offset(self.log)
+            assert found.dirty_to <= max(stable, found.dirty_from)
+            aborted = {
+                batch.base
+                for batch in self.batches
+                if self.transactions.is_aborted(batch.producer, batch.base)
+            }
         return compacted_model(
             self.batches,
+            aborted,
             found.dirty_from,
             found.dirty_to,
             int(slots * LOAD_MAX),
@@ -281,11 +349,29 @@ class Life:
             # The model knows of no batch without records, nor where one ends that lost its last.
             between = range(work.end_offset, end)
             assert work.end_offset <= end
+            assert self.log.cleaned_to == work.end_offset
             assert not [b for b in self.batches for r in b.records if r.offset in between]
             self.batches = expected
+            self.check_committed(everywhere=True)
 
     def _compact(self) -> Compaction | None:
         return compact(self.disk, self.directory, self.log, self.now, keys_bytes=self.keys_bytes)
+
+    def compact_again_and_again(self) -> None:
+        """Until markers go: all is decided, and time passes."""
+        assert self.transactions is not None
+        for _ in range(self.rng.randint(2, 5)):
+            for _ in range(self.rng.randint(0, 3)):
+                self.append_transactional()
+            while self.transactions.starts and self.rng.random() < 0.9:
+                self.end_transaction()
+            self.append()
+            self.log.advance_high_watermark(self.log.end_offset)
+            self.roll()
+            self.flush()
+            self.compact()
+            self.check()
+            self.now = self.disk.wall_ms = self.now + self.rng.choice((0, 50, 1001))
 
     def compact_and_die(self) -> None:
         """Hazard 28: each segment is as before, or as after."""
@@ -320,12 +406,18 @@ class Life:
         work.map_keys()
         parts = [work.clean(group) for group in work.groups()]
         bases = [each.base_offset for each in self.log.segments if each.size]
-        self.log.truncate_to(max(self.rng.choice(bases), self.log.start_offset))
+        offset = self.rng.choice(bases)
+        if self.transactions is not None and self.rng.random() < 0.5:
+            offset = self.rng.randrange(self.log.end_offset)
+        self.log.truncate_to(max(offset, self.log.start_offset))
         self.flush()
         end = self.log.end_offset
         self.batches = [batch for batch in self.batches if batch.base < end]
         self.sent.clear()
         self.producers = [each + PRODUCERS for each in self.producers]
+        if self.transactions is not None:
+            self.transactions.found(self.log)
+            self.transactions.new_producers()
         while len(self.log.segments) <= len(bases) and self.log.end_offset <= bases[-1]:
             self.roll()
             self.append()
@@ -377,6 +469,8 @@ class Life:
         if lost:
             self.batches = [batch for batch in self.batches if batch.base < end]
             self.sent = [each for each in self.sent if each[3] < end]
+        if self.transactions is not None:
+            self.transactions.found(self.log)
 
     def find(self) -> None:
         """ListOffsets, exact to the record, whatever was compacted."""
@@ -387,6 +481,13 @@ class Life:
             for record in batch.records
             if record.offset >= log.start_offset
         ]
+        if self.transactions is not None:  # a marker is a record with a time too
+            records += (
+                Kept(header.base_offset, None, None, header.max_timestamp)
+                for header, _ in stored_batches(log)
+                if header.attributes & CONTROL and header.base_offset >= log.start_offset
+            )
+            records.sort()
         wanted = self.now + rng.randint(-200, 50)
         if records and rng.random() < 0.5:
             wanted = rng.choice(records).timestamp
@@ -408,6 +509,31 @@ class Life:
         bases = [segment.base_offset for segment in log.segments]
         assert bases == sorted(set(bases))
         self._check_producers()
+        if self.transactions is not None:
+            self.transactions.check_state(log)
+            self.transactions.check_markers(log, self.now)
+            self.check_committed()
+
+    def check_committed(self, *, everywhere: bool = False) -> None:
+        """Readers of committed records get all of them, and nothing else, wherever they begin."""
+        if self.transactions is None:
+            return
+        log, rng = self.log, self.rng
+        stable = self.transactions.stable_offset(log)
+        decided = [
+            record
+            for batch in self.batches
+            if batch.producer < 0 or self.transactions.decision(batch.producer, batch.base)
+            for record in batch.records
+            if log.start_offset <= record.offset < stable
+        ]
+        for offset in range(log.start_offset, log.end_offset) if everywhere else ():
+            found, to = committed(log, offset, rng.choice((1, 300, 1 << 20)), fetches_max=1)
+            assert found == [r for r in decided if offset <= r.offset < to], (offset, to)
+        offset = rng.randint(log.start_offset, log.end_offset)
+        found, to = committed(log, offset, rng.choice((1, 300, 1 << 20)))
+        assert found == [record for record in decided if record.offset >= offset], offset
+        assert to >= min(stable, max(offset, decided[-1].offset if decided else 0))
 
     def _check_producers(self) -> None:
         """The last batch of each producer is known, or none of its batches is left."""
@@ -426,8 +552,10 @@ def replace_key(record: Record, key: bytes | None) -> Record:
     return Record(record.offset, record.timestamp, key, record.value, record.headers)
 
 
-def live(seed: int, steps: int, *, failing_syncs: bool = False) -> Life:
-    life = Life(seed, failing_syncs=failing_syncs)
+def live(
+    seed: int, steps: int, *, failing_syncs: bool = False, transactions: bool = False
+) -> Life:
+    life = Life(seed, failing_syncs=failing_syncs, transactions=transactions)
     for _ in range(steps):
         life.step()
         life.check()

@@ -9,22 +9,29 @@ from unittest.mock import patch
 import pytest
 
 from barnabas.log.compaction.segment_swap import SegmentSwap
+from barnabas.model.errors import Corrupt
 from tests.share import IN_FULL
 from tests.simulator.life import live
+from tests.simulator.life_bugs import BUGS, planted
 
 LIVES = int(os.environ.get("LIVES", "150" if IN_FULL else "20"))
 FIRST_LIFE = int(os.environ.get("FIRST_LIFE", "0"))
 PER_TEST = 10 if LIVES < 1000 else 500
 STEPS = 60
+STEPS_WITH_TRANSACTIONS = 80
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("failing_syncs", [False, True])
 @pytest.mark.parametrize("first", range(FIRST_LIFE, FIRST_LIFE + LIVES, PER_TEST))
-def test_a_log_agrees_with_its_model_whatever_happens(first: int, failing_syncs: bool) -> None:
+@pytest.mark.parametrize("transactions", [False, True])
+def test_a_log_agrees_with_its_model_whatever_happens(
+    first: int, failing_syncs: bool, transactions: bool
+) -> None:
+    steps = STEPS_WITH_TRANSACTIONS if transactions else STEPS
     for seed in range(first, min(first + PER_TEST, FIRST_LIFE + LIVES)):
         try:
-            live(seed, STEPS, failing_syncs=failing_syncs)
+            live(seed, steps, failing_syncs=failing_syncs, transactions=transactions)
         except BaseException as problem:
             problem.add_note(f"seed {seed}")
             raise
@@ -51,5 +58,16 @@ def test_a_compacted_segment_put_in_place_after_a_truncation_is_found() -> None:
             try:
                 live(seed, STEPS)
             except AssertionError:
+                return
+    pytest.fail("200 lives did not show it")
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_of_transactional_logs_is_found(name: str) -> None:
+    with planted(name):
+        for seed in range(200):
+            try:
+                live(seed, STEPS_WITH_TRANSACTIONS, transactions=True)
+            except (AssertionError, Corrupt):
                 return
     pytest.fail("200 lives did not show it")

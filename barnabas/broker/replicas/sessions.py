@@ -295,9 +295,8 @@ class ReplicaSession:
         if left <= 0 or self._slices_left <= 0:
             return None
         try:
-            found = log.read(
-                position.offset, min(position.bytes_max, left), log.end_offset
-            ).file_slice
+            most = min(position.bytes_max, left)
+            found = log.read_for_copy(position.offset, most).file_slice
         except KafkaError as error:
             del self._ready[position]
             return position.failure(self._broker.topics, error)

@@ -134,9 +134,7 @@ class Moves:
 
     async def _copy_some(self, source: Log, copy: Log, to: OpenLogDirectory) -> int:
         """Returns about how many bytes are left after another piece."""
-        piece = source.read(
-            max(copy.end_offset, source.start_offset), COPY_BYTES, source.end_offset
-        )
+        piece = source.read_for_copy(max(copy.end_offset, source.start_offset), COPY_BYTES)
         if piece.file_slice is None:
             return 0
         file, position, length = (
@@ -163,7 +161,7 @@ class Moves:
             if source.cuts != cuts or copy.end_offset < source.start_offset:
                 return False
             while copy.end_offset < source.end_offset:
-                piece = source.read(copy.end_offset, COPY_BYTES, source.end_offset)
+                piece = source.read_for_copy(copy.end_offset, COPY_BYTES)
                 if piece.file_slice is None:
                     break
                 data = piece.file_slice.file.read(

@@ -1,8 +1,9 @@
 """Decides which log is compacted next, how much of it, and says why.
 
 In: logs, wall time. Out: for each compacted log how dirty it is, and the dirtiest that is due.
-Always: the active segment, what is above the high watermark, what is not yet synced, and what is
-younger than min.compaction.lag.ms are left alone.
+Always: the active segment, what is above the last stable offset, what is not yet synced, and what
+is younger than min.compaction.lag.ms are left alone. So every transaction with a record in what is
+compacted is decided; its marker may be in a later segment.
 Not here: the work (compaction.py).
 """
 
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from barnabas.log.compaction.job import CompactionJob, SealedSegment
 from barnabas.log.config import INT64_MAX
 from barnabas.log.log import Log
+from barnabas.log.segments.segment import Segment
 
 
 class Cleanable(NamedTuple):
@@ -39,12 +41,13 @@ def look(log: Log, wall_ms: int) -> Cleanable:
         first = log.start_offset
     clean_bytes = dirty_bytes = 0
     last = first
+    stable = log.last_stable_offset
     oldest = INT64_MAX
     for segment in segments[:-1]:
         if segment.next_offset <= first:
             clean_bytes += segment.size
             continue
-        if not segment.durable or segment.next_offset > log.high_watermark:
+        if not segment.durable or segment.next_offset > stable:
             break
         lag_ms = config.min_compaction_lag_ms
         if lag_ms > 0 and segment.largest_timestamp() > wall_ms - lag_ms:
@@ -87,16 +90,13 @@ def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Compacti
     Checkpoint the log before: a start after a crash must know what may have been compacted.
     """
     log, config = cleanable.log, cleanable.log.config
+    sealed = [each for each in log.segments[:-1] if each.next_offset <= cleanable.dirty_to]
     sources = [
-        SealedSegment(segment.base_offset, segment.next_offset, segment.size)
-        for segment in log.segments[:-1]
-        if segment.next_offset <= cleanable.dirty_to
+        SealedSegment(each.base_offset, each.next_offset, each.size, _has_aborted(log, each))
+        for each in sealed
     ]
-    producers = {
-        producer_id: state.last_offset
-        for producer_id, state in log.producers.entries.items()
-        if 0 <= state.last_offset < cleanable.dirty_to
-    }
+    states = log.producers.entries.values()
+    last_offsets = ((state.producer_id, state.last_offset) for state in states)
     return CompactionJob(
         path=log.path,
         sources=sources,
@@ -107,7 +107,30 @@ def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Compacti
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
         delete_retention_ms=config.delete_retention_ms,
-        producers=producers,
+        producers={
+            producer_id: last_offset
+            for producer_id, last_offset in last_offsets
+            if 0 <= last_offset < cleanable.dirty_to
+        },
+        marked_epochs={state.producer_id: state.epoch for state in states if not state.batches},
+        aborted_behind=_aborted_behind(log, log.segments[len(sealed) :], cleanable.dirty_to),
         keys_bytes_max=keys_bytes_max,
         cuts=cleanable.cuts,
     )
+
+
+def _has_aborted(log: Log, segment: Segment) -> bool:
+    return log.has_aborted and segment.has_aborted()
+
+
+def _aborted_behind(
+    log: Log, segments: list[Segment], offset: int
+) -> list[tuple[int, int, int, int]]:
+    """Aborted transactions that begin below `offset` and end in `segments`."""
+    found: list[tuple[int, int, int, int]] = []
+    for segment in segments if log.has_aborted else ():
+        more, is_complete = segment.aborted.find(0, offset)
+        found += more
+        if is_complete:
+            break
+    return found

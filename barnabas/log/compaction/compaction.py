@@ -6,10 +6,14 @@ Always: offsets, order and the bytes of surviving records stay; a batch of which
 copied as it is. The last batch of an active producer and the last of all stay, empty if need be:
 sequences, and how far a reader has come, would be lost with them.
 Always: a tombstone is kept until its batch's delete horizon, which is set when it is first met.
-Always: memory is bounded by the table of keys and the largest batch.
+Always: aborted records go, and replace no record of their key. A marker stays while a batch of its
+transaction is there; the next pass sets its delete horizon, as if it were a tombstone. It stays
+longer if it alone has the epoch of an active producer.
+Always: memory is bounded by the table of keys, the largest batch, and the aborted transactions
+that overlap.
 Not here: which log (cleanable.py), putting the files in place (segment_swap.py), the loops over
-batches (log/batch_loops.py) and records (key_loops.py). Records of transactions are kept and take
-no other's place.
+batches (log/batch_loops.py) and records (key_loops.py), which transactions are aborted
+(transaction_scan.py), the bytes of new batches (segment_writer.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -20,41 +24,35 @@ from barnabas.log.compaction.job import (
     CleanedSegment,
     CompactionJob,
     SealedSegment,
+    aborted_path,
     bases_path,
     cleaned_paths,
     encode_bases,
 )
-from barnabas.log.compaction.key_loops import OffsetMap, rebased
+from barnabas.log.compaction.key_loops import OffsetMap
+from barnabas.log.compaction.segment_writer import (
+    Pause,
+    SegmentWriter,
+    emptied,
+    rebuilt,
+    records_at,
+    with_horizon,
+)
+from barnabas.log.compaction.transaction_scan import TransactionScan
+from barnabas.log.config import INT64_MAX
 from barnabas.log.segments.index import RELATIVE_OFFSET_MAX
 from barnabas.log.segments.index_builder import IndexBuilder
 from barnabas.log.segments.scan import BatchScanner
 from barnabas.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.log.transactions.aborted_index import AbortedIndex
 from barnabas.model.errors import Code, Corrupt, Failed
-from barnabas.model.ports import Buffer, Disk, File
-from barnabas.wire.batch import (
-    CODEC_MASK,
-    CONTROL,
-    DELETE_HORIZON,
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    NO_TIMESTAMP,
-    TRANSACTIONAL,
-    BatchHeader,
-    read_header,
-    write_header,
-)
-from barnabas.wire.compression import Codec, compress
-from barnabas.wire.records import records_of
-
-WRITE_SIZE = 1 << 20
-SYNC_SIZE = 64 << 20  # written at most before a sync: one of a gigabyte would hold up other writers
-RECORDS_BYTES_MAX = 32 << 20  # of one batch, decompressed
-
-Pause = Callable[[int], None]
+from barnabas.model.ports import Buffer, Disk
+from barnabas.wire.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchHeader
+from barnabas.wire.control_records import read_marker
 
 
 class Compaction:
-    """Call `map_keys`, then `clean` for each of `groups()`."""
+    """Call `map_keys`, then `clean` for each of `groups()`, in order, until one fails."""
 
     def __init__(
         self,
@@ -71,6 +69,8 @@ class Compaction:
         self._pause = pause
         records_max = max(0, job.dirty_to - job.dirty_from)
         self._keys = OffsetMap(job.keys_bytes_max, secret, records_max, zeros)
+        self._cleaning = False  # the second phase, which begins at the start of the log again
+        self._transactions: TransactionScan | None = None  # of the phase, made when it is needed
         self.end_offset = job.dirty_from  # every key below is known
 
     @property
@@ -109,11 +109,24 @@ class Compaction:
         return True
 
     def _map(self, header: BatchHeader, chunk: bytes, at: int) -> bool:
-        if header.attributes & (CONTROL | TRANSACTIONAL) or not header.record_count:
+        if header.attributes & CONTROL:
+            marker = read_marker(memoryview(chunk)[at : at + header.size], header)
+            if marker is not None:
+                self._scan().add_marker(header, marker)
             return True
-        body, start, end = _records(header, chunk, at)
+        aborted = header.attributes & TRANSACTIONAL and self._scan().add_batch(header)
+        if aborted or not header.record_count:
+            return True
+        body, start, end = records_at(header, chunk, at)
         count = header.record_count
         return self._keys.add(body, start, end, count, header.base_offset, self._job.dirty_from)
+
+    def _scan(self) -> TransactionScan:
+        if self._transactions is None:
+            first = 0 if self._cleaning else self._job.dirty_from
+            sources = (each for each in self._job.sources if each.next_offset > first)
+            self._transactions = TransactionScan(self._disk, self._job, sources)
+        return self._transactions
 
     def _check_progress(self, header: BatchHeader) -> None:
         if self.end_offset <= self._job.dirty_from:
@@ -126,6 +139,7 @@ class Compaction:
     def groups(self) -> list[list[SealedSegment]]:
         """Neighbours that fit in one segment together."""
         job = self._job
+        self._cleaning, self._transactions = True, None
         groups: list[list[SealedSegment]] = []
         size = offset_bytes = time_bytes = 0
         for source in job.sources:
@@ -171,21 +185,21 @@ class Compaction:
     def clean(self, group: list[SealedSegment]) -> CleanedSegment:
         """Write the group's new segment; whatever goes wrong leaves no files of it."""
         base = group[0].base_offset
-        paths = cleaned_paths(self._job.path, base)
+        directory = self._job.path
         self._pause(0)
         try:
-            return self._clean(group, paths)
+            return self._clean(group, cleaned_paths(directory, base))
         except BaseException:
-            for path in (*paths, bases_path(self._job.path, base)):
+            paths = cleaned_paths(directory, base)
+            for path in (*paths, aborted_path(directory, base), bases_path(directory, base)):
                 self._disk.remove(path)
             raise
 
     def _clean(self, group: list[SealedSegment], paths: tuple[str, str, str]) -> CleanedSegment:
         job = self._job
         bases = [source.base_offset for source in group]
-        self._write(bases_path(job.path, bases[0]), encode_bases(bases))
         builder = IndexBuilder(group[0].base_offset, job.index_interval_bytes)
-        writer = _Writer(self._disk, paths[2], builder, self._pause)
+        writer = SegmentWriter(self._disk, paths[2], builder, self._pause)
         counts = [0, 0, 0]
         try:
             for source in group:
@@ -197,13 +211,20 @@ class Compaction:
         builder.finish()
         self._write(paths[0], builder.offset_entries)
         self._write(paths[1], builder.time_entries)
+        has_aborted = bool(writer.aborted)
+        if has_aborted:
+            index = AbortedIndex(self._disk, aborted_path(job.path, bases[0]))
+            index.replace(writer.aborted, sync=True)
+        self._write(bases_path(job.path, bases[0]), encode_bases(bases))
         newest = self._disk.modified_ms(self._path(group[-1].base_offset, LOG_SUFFIX))
         self._disk.set_modified_ms(paths[2], newest)
         size, (read, kept, keyless) = sum(source.size for source in group), counts
-        return CleanedSegment(bases, writer.size, size, read, kept, keyless, self._job.cuts)
+        return CleanedSegment(
+            bases, writer.size, size, read, kept, keyless, self._job.cuts, has_aborted
+        )
 
     def _clean_source(
-        self, writer: "_Writer", reader: BatchScanner, final: bool, counts: list[int]
+        self, writer: SegmentWriter, reader: BatchScanner, final: bool, counts: list[int]
     ) -> None:
         """`counts`: of records read, kept and without a key, to be added to."""
         while header := reader.peek():
@@ -229,22 +250,23 @@ class Compaction:
             self._pause(reader.at - start)
 
     def _keep(
-        self, writer: "_Writer", header: BatchHeader, chunk: bytes, at: int, ends: bool
+        self, writer: SegmentWriter, header: BatchHeader, chunk: bytes, at: int, ends: bool
     ) -> list[int]:
         """What survives of one batch goes to the writer; its records, those kept and keyless."""
+        if header.attributes & CONTROL:
+            return self._keep_marker(writer, header, chunk, at, ends)
         job, count = self._job, header.record_count
-        if header.base_offset >= self.end_offset or (
-            count and header.attributes & (CONTROL | TRANSACTIONAL)
-        ):
+        aborted = header.attributes & TRANSACTIONAL and self._scan().add_batch(header)
+        if header.base_offset >= self.end_offset:
             writer.copy(header, chunk, at)
             return [count, count, 0]
         retain = ends or job.producers.get(header.producer_id) == header.last_offset
-        if not count:
+        if aborted or not count:
             if retain:
-                writer.copy(header, chunk, at)
-            return [0, 0, 0]
+                writer.write(emptied(header))
+            return [count, 0, 0]
         horizon = header.base_timestamp if header.attributes & DELETE_HORIZON else -1
-        body, start, end = _records(header, chunk, at)
+        body, start, end = records_at(header, chunk, at)
         kept, tombstones, largest, keyless, runs = self._keys.survey(
             body,
             start,
@@ -258,42 +280,47 @@ class Compaction:
         if kept == count and (not tombstones or horizon >= 0):
             writer.copy(header, chunk, at)
         elif kept:
-            writer.write(self._rebuilt(header, body, kept, bool(tombstones), largest, runs))
+            new_horizon = self._horizon if tombstones and horizon < 0 else -1
+            writer.write(rebuilt(header, body, kept, largest, runs, new_horizon))
         elif retain:
-            writer.write(_emptied(header))
+            writer.write(emptied(header))
         return [count, kept, keyless]
 
-    def _rebuilt(
-        self,
-        header: BatchHeader,
-        body: bytes,
-        kept: int,
-        tombstones: bool,
-        largest: int,
-        runs: list[int],
-    ) -> bytearray:
-        """The batch with its surviving records only, at their offsets and times."""
-        attributes, base = header.attributes, header.base_timestamp
-        if tombstones and not attributes & DELETE_HORIZON:
-            base = self._job.wall_ms + self._job.delete_retention_ms
-            attributes |= DELETE_HORIZON
-            records: bytes | bytearray = rebased(body, runs, header.base_timestamp - base)
+    def _keep_marker(
+        self, writer: SegmentWriter, header: BatchHeader, chunk: bytes, at: int, ends: bool
+    ) -> list[int]:
+        """A marker goes behind the delete horizon, which it gets when its transaction is gone.
+
+        One that an active producer needs stays whole: without its record, it would not tell the
+        coordinator's epoch.
+        """
+        count = header.record_count
+        needed = header.base_offset >= self.end_offset
+        if count:
+            marker = read_marker(memoryview(chunk)[at : at + header.size], header)
+            if marker is None:
+                needed = True  # of another kind
+            else:
+                has_data, aborted = self._scan().add_marker(header, marker)
+                needed = needed or has_data
+                if aborted is not None and needed:
+                    writer.aborted.append(aborted)
+        horizon = header.base_timestamp if header.attributes & DELETE_HORIZON else -1
+        epoch = self._job.marked_epochs.get(header.producer_id)
+        if needed:
+            writer.copy(header, chunk, at)
+        elif count and horizon < 0:
+            writer.write(with_horizon(header, chunk, at, self._horizon))
+        elif horizon > self._job.wall_ms or ends or epoch == header.producer_epoch:
+            writer.copy(header, chunk, at)
         else:
-            view = memoryview(body)
-            records = b"".join(view[runs[i] : runs[i + 1]] for i in range(0, len(runs), 2))
-        batch = bytearray(HEADER_SIZE)
-        batch += compress(Codec(attributes & CODEC_MASK), records)
-        stamped = header.attributes & LOG_APPEND_TIME
-        write_header(
-            batch,
-            header._replace(
-                attributes=attributes,
-                base_timestamp=base,
-                max_timestamp=header.max_timestamp if stamped else largest,
-                record_count=kept,
-            ),
-        )
-        return batch
+            return [count, 0, 0]
+        return [count, count, 0]
+
+    @property
+    def _horizon(self) -> int:
+        """The delete horizon of whatever gets one in this pass."""
+        return min(self._job.wall_ms + self._job.delete_retention_ms, INT64_MAX)
 
     def _write(self, path: str, data: bytes | bytearray) -> None:
         file = self._disk.open(path, create=True)
@@ -304,70 +331,3 @@ class Compaction:
             file.sync()
         finally:
             file.close()
-
-
-class _Writer:
-    """The log file of the new segment, written in large pieces."""
-
-    def __init__(self, disk: Disk, path: str, builder: IndexBuilder, pause: Pause) -> None:
-        self._builder = builder
-        self._pause = pause
-        self._synced = 0
-        self._file: File = disk.open(path, create=True)
-        self._file.truncate(0)
-        self.add_batch = builder.add_batch
-        self.buffer = bytearray()  # to be written behind the `written` bytes
-        self.written = 0
-
-    @property
-    def size(self) -> int:
-        return self.written + len(self.buffer)
-
-    def copy(self, header: BatchHeader, chunk: bytes, at: int) -> None:
-        """A batch as it is."""
-        self._builder.add(self.size, header)
-        self.buffer += memoryview(chunk)[at : at + header.size]
-
-    def write(self, batch: bytearray) -> None:
-        self._builder.add(self.size, read_header(batch))
-        self.buffer += batch
-
-    def drain(self, least: int = WRITE_SIZE) -> None:
-        """Write what there is, if it is worth it."""
-        size = len(self.buffer)
-        if size >= least:
-            self._file.write(self.written, self.buffer)
-            self.written += size
-            self.buffer.clear()
-            if self.written - self._synced >= SYNC_SIZE:
-                self._file.sync()
-                self._synced = self.written
-            self._pause(size)
-
-    def finish(self) -> None:
-        self.drain(1)
-        self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _records(header: BatchHeader, chunk: bytes, at: int) -> tuple[bytes, int, int]:
-    """The bytes of a batch's records, and where in them the records start and end."""
-    end = at + header.size
-    if not header.attributes & CODEC_MASK:
-        return chunk, at + HEADER_SIZE, end
-    view = memoryview(chunk)[at:end]
-    body = records_of(view, header, size_max=RECORDS_BYTES_MAX)
-    return body, 0, len(body)
-
-
-def _emptied(header: BatchHeader) -> bytearray:
-    """The batch without records, as Kafka writes it: producer, sequence and offsets stay."""
-    batch = bytearray(HEADER_SIZE)
-    attributes = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
-    write_header(
-        batch,
-        header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0),
-    )
-    return batch

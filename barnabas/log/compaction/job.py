@@ -2,7 +2,12 @@
 
 from typing import NamedTuple
 
-from barnabas.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.log.segments.segment import (
+    ABORTED_INDEX_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+)
 
 CLEANED_SUFFIX = ".cleaned"  # being written: a start removes it
 SWAP_SUFFIX = ".swap"  # whole and synced: a start puts it in its place
@@ -11,11 +16,12 @@ DELETED_SUFFIX = ".deleted"  # not needed any more: a start removes it
 
 
 class SealedSegment(NamedTuple):
-    """A sealed segment."""
+    """A sealed segment. `has_aborted`: it has an index of aborted transactions."""
 
     base_offset: int
     next_offset: int
     size: int
+    has_aborted: bool = False
 
 
 class CompactionJob(NamedTuple):
@@ -31,6 +37,11 @@ class CompactionJob(NamedTuple):
     index_interval_bytes: int
     delete_retention_ms: int
     producers: dict[int, int]  # active ones, and the last offset of each
+    # Active ones of which no batch is known, and the epoch of each: the marker has it.
+    marked_epochs: dict[int, int]
+    # Transactions with records below `dirty_to` and an abort marker behind it: producer, first
+    # offset, marker, stable offset.
+    aborted_behind: list[tuple[int, int, int, int]]
     keys_bytes_max: int
     cuts: int  # truncations that the log had seen: after another, its segments may be others
 
@@ -45,6 +56,7 @@ class CleanedSegment(NamedTuple):
     records_kept: int
     keyless: int
     cuts: int  # of the job
+    has_aborted: bool  # aborted transactions of all of them are in a `.cleaned` index
 
 
 def cleaned_paths(
@@ -57,6 +69,11 @@ def cleaned_paths(
         stem + TIME_INDEX_SUFFIX + suffix,
         stem + LOG_SUFFIX + suffix,
     )
+
+
+def aborted_path(directory: str, base_offset: int, suffix: str = CLEANED_SUFFIX) -> str:
+    """The index of aborted transactions; not every segment has one."""
+    return f"{directory}/{base_offset:020d}{ABORTED_INDEX_SUFFIX}{suffix}"
 
 
 def bases_path(directory: str, base_offset: int, suffix: str = CLEANED_SUFFIX) -> str:

@@ -6,6 +6,8 @@ The steps, with a sync of the directory between them: `.cleaned` becomes `.swap`
 become `.deleted`, the first one first; `.swap` gets its own name. A start after a crash finishes a
 swap that has reached `.swap` and removes any other (log/recovery/swap_recovery.py), so readers see
 all of the old segments or all of the new one.
+The index of aborted transactions comes before these steps, and takes the place of the first old
+one: it names all that have a batch in the old segments, so it is good for them and for the new one.
 Always: nothing waits here: renames only. The caller of `SegmentSwap.steps` syncs between them.
 """
 
@@ -18,6 +20,7 @@ from barnabas.log.compaction.job import (
     DELETED_SUFFIX,
     SWAP_SUFFIX,
     CleanedSegment,
+    aborted_path,
     bases_path,
     cleaned_paths,
 )
@@ -47,6 +50,9 @@ class SegmentSwap:
     def steps(self) -> Iterator[str]:
         """Directories: sync each one before the next step."""
         log = self._log
+        if log.has_aborted and self._find_old() >= 0:
+            self._replace_aborted()
+            yield log.path
         if not self._prepare():
             return
         yield log.path
@@ -60,6 +66,19 @@ class SegmentSwap:
         # Or a crash in the next pass would find this one's segment beside that one's list.
         yield log.path
         self.done = True
+
+    def _replace_aborted(self) -> None:
+        log, base = self._log, self._cleaned.bases[0]
+        path = aborted_path(log.path, base, "")
+        try:
+            if self._cleaned.has_aborted:
+                log.disk.rename(aborted_path(log.path, base), path)
+            else:
+                log.disk.remove(path)
+        except OSError:  # perhaps a full disk
+            self._remove_new(CLEANED_SUFFIX)
+            raise
+        log.segments[self._find_old()].reload_aborted()
 
     def _prepare(self) -> bool:
         """The new segment is whole: from here on a crash does not undo the swap.
@@ -95,9 +114,9 @@ class SegmentSwap:
             return None
         old = log.segments[first : first + len(cleaned.bases)]
         segment = self._new_segment(old)
-        _gather_aborted(old)
         files = [path for each in old for path in each.paths]
-        files += [each.aborted_path for each in old[1:] if each.has_aborted()]
+        if log.has_aborted:
+            files += [each.aborted_path for each in old[1:] if each.has_aborted()]
         files += log.snapshots.paths_of(cleaned.bases[1:])
         for each in old:
             each.close()
@@ -154,16 +173,9 @@ class SegmentSwap:
         return first
 
     def _remove_new(self, suffix: str) -> None:
-        for path in _new_paths(self._log.path, self._cleaned.bases[0], suffix):
+        directory, base = self._log.path, self._cleaned.bases[0]
+        for path in (*_new_paths(directory, base, suffix), aborted_path(directory, base)):
             self._log.disk.remove(path)
-
-
-def _gather_aborted(old: list[Segment]) -> None:
-    """The first file gets the aborted transactions of all. Until the swap is complete, some are in
-    two files, which readers do not mind."""
-    later = [aborted for each in old[1:] if each.has_aborted() for aborted in each.aborted]
-    if later:
-        old[0].aborted.replace((*old[0].aborted, *later), sync=True)
 
 
 def _new_paths(directory: str, base: int, suffix: str) -> tuple[str, ...]:

@@ -11,17 +11,23 @@ from barnabas.log.segments.scan import headers
 from barnabas.log.segments.segment import Segment
 from barnabas.model.errors import Corrupt
 from barnabas.model.ports import Buffer, File
-from barnabas.wire.batch import CONTROL, BatchHeader
+from barnabas.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
 
 
 def load_producers(
-    snapshots: ProducerSnapshots, segments: list[Segment], end: int, findings: list[RecoveryFinding]
+    snapshots: ProducerSnapshots,
+    segments: list[Segment],
+    end: int,
+    findings: list[RecoveryFinding],
+    compacted_to: int,
 ) -> ProducerStates:
     """The snapshot at the end of the log, or the newest and a replay."""
     if not snapshots.offsets and len(segments) == 1 and not segments[0].size:
         return ProducerStates()
     states, offset = snapshots.load_newest(end, findings)
-    replay(states, offset, end, segments, findings)
+    if offset < end:
+        replay(states, offset, end, segments, findings)
+        drop_compacted(states, segments, compacted_to)
     return states
 
 
@@ -69,6 +75,40 @@ def replay(
             segment.close()
 
 
+def drop_compacted(states: ProducerStates, segments: list[Segment], compacted_to: int) -> None:
+    """Forget open transactions of which compaction has left no batch.
+
+    A snapshot may be older than a marker that compaction has removed since: a replay from there
+    does not meet the marker, and would hold readers back for ever. What is open begins above
+    `compacted_to`, so only what seems to begin below it is looked for in the log.
+    """
+    doubtful = {
+        state.producer_id: state.transaction_start
+        for state in states.entries.values()
+        if 0 <= state.transaction_start < compacted_to
+    }
+    if not doubtful:
+        return
+    begins = dict.fromkeys(doubtful, -1)
+    lowest = min(doubtful.values())
+    for number, segment in enumerate(segments, 1):
+        if number < len(segments) and segments[number].base_offset <= lowest:
+            continue
+        try:
+            for _, header in headers(segment.file(), 0, segment.size, 1 << 16):
+                producer_id, offset = header.producer_id, header.base_offset
+                if header.attributes & (TRANSACTIONAL | CONTROL) != TRANSACTIONAL:
+                    continue
+                if begins.get(producer_id) == -1 and offset >= doubtful[producer_id]:
+                    begins[producer_id] = offset
+        except Corrupt:
+            return  # its batches may be in what cannot be read
+        finally:
+            segment.close()
+    for producer_id, offset in begins.items():
+        states.move_transaction(producer_id, offset)
+
+
 def replay_stored(
     states: ProducerStates, header: BatchHeader, file: File, position: int
 ) -> tuple[EndedTransaction, bool] | None:
@@ -87,6 +127,10 @@ def replay_marker(
     """The transaction that a control batch ends, and whether it was committed."""
     from barnabas.wire.control_records import read_marker
 
+    if not header.record_count:
+        # Kafka's compaction leaves it: nothing of the transaction is left, but its epoch counts.
+        states.see_epoch(header.producer_id, header.producer_epoch, header.max_timestamp)
+        return None
     marker = read_marker(batch, header)
     if marker is None:
         return None

@@ -239,6 +239,17 @@ class ProducerStates:
         stable_offset = offset + 1 if open_ is None else open_
         return EndedTransaction(producer_id, first_offset, offset, stable_offset)
 
+    def see_epoch(self, producer_id: int, epoch: int, timestamp: int) -> None:
+        """A producer has this epoch, whatever it wrote."""
+        self._writable(producer_id, epoch).last_timestamp = timestamp
+
+    def move_transaction(self, producer_id: int, first_offset: int) -> None:
+        """An open transaction begins elsewhere in the log; -1: nothing of it is there."""
+        assert self.transactions is not None
+        state = self._writable(producer_id, self.entries[producer_id].epoch)
+        state.transaction_start = first_offset
+        self.transactions.move(producer_id, first_offset)
+
     def _writable(self, producer_id: int, epoch: int) -> ProducerState:
         """The state of a producer, at this epoch and not captured by a snapshot."""
         state = self.entries.get(producer_id)

@@ -25,7 +25,7 @@ from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import Log, LogParts
 from barnabas.log.names import PartitionFiles, sort_names
-from barnabas.log.producers.replay import load_exactly, load_producers, remove_stray, replay
+from barnabas.log.producers import replay
 from barnabas.log.producers.snapshots import ProducerSnapshots
 from barnabas.log.producers.state import ProducerStates
 from barnabas.log.recovery.findings import RecoveryFinding
@@ -109,8 +109,10 @@ class _Opening:
         # Only what lies below a recovery point that is on disk is ever compacted: up to there,
         # offsets may be missing between batches, and beyond it that is damage.
         self._holes_to = max(checkpoints.recovery_point, checkpoints.cleaned_to)
+        self._compacted_to = checkpoints.cleaned_to
         if checkpoints.recovery_point == UNKNOWN:
             self._holes_to = INT64_MAX if config.compacted else checkpoints.cleaned_to
+            self._compacted_to = self._holes_to
             self._checkpoints = checkpoints._replace(recovery_point=0)
         # A new segment starts where the one before ends, also in a copy: a power loss that took
         # the end of a file and left the next one shows there.
@@ -155,8 +157,10 @@ class _Opening:
             producers, end = ProducerStates(), start
         stale = snapshots.remove_above(end)
         if producers is None:
-            producers = load_producers(snapshots, self._segments, end, self._findings)
-        remove_stray(snapshots, self._segments)
+            producers = replay.load_producers(
+                snapshots, self._segments, end, self._findings, self._compacted_to
+            )
+        replay.remove_stray(snapshots, self._segments)
         cleaned_to = self._checkpoints.cleaned_to
         if not start <= cleaned_to <= end:
             cleaned_to = 0 if cleaned_to > end else start  # as Kafka does
@@ -348,7 +352,7 @@ class _Opening:
         unsure = self._segments[first:]
         base = unsure[0].base_offset
         states, offset = snapshots.load_newest(base, self._findings)
-        replay(states, offset, base, self._segments[:first], self._findings)
+        replay.replay(states, offset, base, self._segments[:first], self._findings)
         # Later ones may be torn, or contain lost records; they are written again below.
         self._directory_changed |= snapshots.remove_above(max(base, point))
         expected = base
@@ -361,7 +365,7 @@ class _Opening:
             else:
                 expected = segment.base_offset
                 if number and expected <= point:
-                    states = load_exactly(snapshots, expected, self._findings) or states
+                    states = replay.load_exactly(snapshots, expected, self._findings) or states
                 if (number or first) and expected not in snapshots.offsets:
                     snapshots.write(states, expected)
                 sound = self._check_segment(segment, states, epochs)
@@ -378,13 +382,14 @@ class _Opening:
                 self._directory_changed = True
             break
         if expected <= point:
-            states = load_exactly(snapshots, expected, self._findings) or states
+            states = replay.load_exactly(snapshots, expected, self._findings) or states
         if expected < point:
             self._find(
                 self._path,
                 f"the log ends at {expected} although it was synced to {point}",
                 "records are lost: the disk did not keep what it had reported as synced",
             )
+        replay.drop_compacted(states, self._segments, self._compacted_to)
         return states
 
     def _check_segment(

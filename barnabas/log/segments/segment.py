@@ -146,7 +146,7 @@ class Segment:
     @property
     def aborted_path(self) -> str:
         """The file is there only if a transaction was aborted in this segment. It has no suffix:
-        while a segment takes the place of others, it has the entries of all of them."""
+        before a segment takes the place of others, the file has the entries of all of them."""
         return self._stem + ABORTED_INDEX_SUFFIX
 
     def has_aborted(self) -> bool:
@@ -159,6 +159,10 @@ class Segment:
 
             self._aborted = AbortedIndex(self._disk, self.aborted_path)
         return self._aborted
+
+    def reload_aborted(self) -> None:
+        """The file was replaced."""
+        self._aborted = None
 
     # --- files ---------------------------------------------------------------------------------
 

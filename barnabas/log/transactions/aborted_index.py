@@ -68,13 +68,15 @@ class AbortedIndex:
                 return found, True
         return found, False
 
-    def truncate(self, offset: int) -> None:
-        """Forget those whose marker is at `offset` or above."""
+    def truncate(self, offset: int) -> bool:
+        """Forget those whose marker is at `offset` or above; True if there were any."""
         data = self._load()
         kept = sum(aborted.last_offset < offset for aborted in self) * ENTRY_SIZE
-        if kept < len(data):
-            self._cut_file(kept)
-            del data[kept:]
+        if kept == len(data):
+            return False
+        self._cut_file(kept)
+        del data[kept:]
+        return True
 
     def replace(self, aborted: Iterable[AbortedTransaction], *, sync: bool) -> None:
         """Write the file again; without entries, remove it."""

@@ -34,6 +34,12 @@ class OpenTransactions:
             self._ended[first_offset] = marker_offset
         return first_offset
 
+    def move(self, producer_id: int, first_offset: int) -> None:
+        """An open transaction begins elsewhere; -1: nowhere."""
+        self._open[producer_id] = first_offset
+        items = sorted(self._open.items(), key=lambda each: each[1])
+        self._open = {producer: first for producer, first in items if first >= 0}
+
     def forget_decided(self, high_watermark: int) -> None:
         """Forget transactions whose marker is below the high watermark: they no longer limit the
         last stable offset."""

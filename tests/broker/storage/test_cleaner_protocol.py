@@ -24,7 +24,7 @@ from barnabas.log.compaction.job import CleanedSegment, CompactionJob, SealedSeg
 
 JOB = CompactionJob(
     path="/data/t-0",
-    sources=[SealedSegment(0, 10, 1000)],
+    sources=[SealedSegment(0, 10, 1000, has_aborted=True)],
     dirty_from=0,
     dirty_to=10,
     wall_ms=1,
@@ -33,6 +33,8 @@ JOB = CompactionJob(
     index_interval_bytes=4096,
     delete_retention_ms=5,
     producers={2**62: 9, 7: 3},
+    marked_epochs={8: 1},
+    aborted_behind=[(7, 2, 12, 13)],
     keys_bytes_max=1 << 20,
     cuts=2,
 )
@@ -44,7 +46,7 @@ def test_messages_come_out_as_they_went_in() -> None:
     assert length_of(data[: LENGTH.size]) == len(data) - LENGTH.size
     assert read_order(data[LENGTH.size :]) == order
     reports: list[Report] = [
-        CompactedSegment(CleanedSegment([0, 10], 5, 6, 7, 8, 0, 0)),
+        CompactedSegment(CleanedSegment([0, 10], 5, 6, 7, 8, 0, 0, True)),
         CompactionDone(10, 3),
         CompactionStopped("no room", gone=False, damaged=True),
     ]

@@ -283,38 +283,6 @@ def test_a_record_without_a_key_is_refused_by_a_compacted_log() -> None:
     assert values(log) == [(0, "k", "v")]
 
 
-def test_records_of_transactions_stay_and_take_no_others_place() -> None:
-    """A directory that comes from Kafka may have some, aborted ones too."""
-    disk, directory, log = made()
-    put(log, ("a", "1"))
-    for control in (False, True):
-        key = b"\x00\x00\x00\x00" if control else b"a"  # of a marker: version, type
-        data = memoryview(
-            encode_batch(
-                [Record(log.end_offset, NOW, key, b"aborted")],
-                base_offset=log.end_offset,
-                producer_id=5,
-                producer_epoch=0,
-                base_sequence=-1 if control else 0,
-                transactional=True,
-                control=control,
-            )
-        )
-        log.segments[-1].append(data, len(data), log.end_offset, NOW, 4096)
-        log.end_offset += 1
-        log.size += len(data)
-    log.advance_high_watermark(log.end_offset)
-    before = [batch for _, batch in stored(log)]
-    seal(log)
-    compact(disk, directory, log)
-    assert [batch for _, batch in stored(log)] == before
-    put(log, ("a", "2"))
-    seal(log)
-    compact(disk, directory, log)
-    assert [batch for _, batch in stored(log)][:2] == before[1:]
-    assert values(log)[-1] == (3, "a", "2")
-
-
 def test_a_damaged_batch_stops_compaction_and_stays_as_it_is() -> None:
     disk, directory, log = made()
     put(log, ("a", "1"))
