@@ -19,6 +19,7 @@ INCOMPLETE = "incomplete-replicas-checkpoint"
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+UNKNOWN = -1  # no file names the log
 _VERSION = "0"
 
 
@@ -32,6 +33,21 @@ class MetaProperties(NamedTuple):
     cluster_id: str
     node_id: int
     directory_id: str
+
+
+class CheckpointedOffsets(NamedTuple):
+    """The offsets of one log in the directory's checkpoint files; 0 where it is not in a file.
+
+    If the recovery point is UNKNOWN, the whole log is checked, and missing offsets are taken for
+    the work of compaction; between two files only if the log is not `new`: a new log has never been
+    compacted.
+    """
+
+    recovery_point: int = 0
+    start_offset: int = 0
+    high_watermark: int = 0
+    cleaned_to: int = 0
+    new: bool = False
 
 
 def encode_offsets(offsets: Iterable[tuple[TopicPartition, int]]) -> bytes:

@@ -21,13 +21,13 @@ from barnabas.log.directory.checkpoints import (
     INCOMPLETE,
     LOG_START,
     RECOVERY_POINT,
+    CheckpointedOffsets,
     MetaProperties,
     encode_offsets,
 )
 from barnabas.log.directory.creation import create_log
 from barnabas.log.log import Log, SegmentDeletion
 from barnabas.log.recovery.findings import RecoveryFinding
-from barnabas.log.recovery.log_recovery import CheckpointedOffsets
 from barnabas.log.segments.file_deletion import FileDeletions, PendingFileDeletion
 from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.model.errors import Code, Failed, InvalidRequest

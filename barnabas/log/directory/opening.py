@@ -20,12 +20,14 @@ from barnabas.log.directory.checkpoints import (
     INCOMPLETE,
     LOG_START,
     RECOVERY_POINT,
+    UNKNOWN,
+    CheckpointedOffsets,
     MetaProperties,
 )
 from barnabas.log.directory.claim import claim
 from barnabas.log.directory.directory import GONE, SHORT, LogDirectory
 from barnabas.log.recovery.findings import RecoveryFinding
-from barnabas.log.recovery.log_recovery import UNKNOWN, CheckpointedOffsets, open_log
+from barnabas.log.recovery.log_recovery import open_log
 from barnabas.log.segments.open_segments import OpenSegments
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import Disk

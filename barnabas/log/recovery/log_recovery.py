@@ -10,13 +10,13 @@ Not here: one segment (segment_recovery.py), producers (log/producers/replay.py)
 of compacted segments (swap_recovery.py).
 """
 
-from typing import NamedTuple
-
 from barnabas.log import sync_mark
 from barnabas.log.compaction.job import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from barnabas.log.config import INT64_MAX, LogConfig
 from barnabas.log.directory.checkpoints import (
     PARTITION_METADATA,
+    UNKNOWN,
+    CheckpointedOffsets,
     CorruptCheckpoint,
     decode_epochs,
     decode_topic_id,
@@ -44,23 +44,7 @@ from barnabas.model.errors import Corrupt
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.model.ports import Disk
 
-UNKNOWN = -1
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
-
-
-class CheckpointedOffsets(NamedTuple):
-    """The offsets of one log in the directory's checkpoint files; 0 where it is not in a file.
-
-    If the recovery point is UNKNOWN, the whole log is checked, and missing offsets are taken for
-    the work of compaction; between two files only if the log is not `new`: a new log has never been
-    compacted.
-    """
-
-    recovery_point: int = 0
-    start_offset: int = 0
-    high_watermark: int = 0
-    cleaned_to: int = 0
-    new: bool = False
 
 
 def open_log(

@@ -237,6 +237,22 @@ def test_readers_meet_no_reply_without_records_and_still_come_to_the_end() -> No
     assert found.file_slice is not None
 
 
+def test_a_copy_of_the_log_gets_the_batches_without_records() -> None:
+    """Or it would not know the last sequence of their producers."""
+    disk, directory, log = made(segment_bytes=200)
+    for number in range(5):
+        put(log, ("a", "x" * 60), producer_id=number, producer_epoch=0, base_sequence=0)
+        seal(log)
+    compact(disk, directory, log)
+    replica = new_log(SimulatedDisk(), log.config)[1]
+    while replica.end_offset < log.end_offset:
+        part = log.read_for_copy(replica.end_offset, 1 << 20).file_slice
+        assert part is not None
+        replica.append_fetched(part.file.read(part.position, part.length), NOW)
+    assert on_disk(replica) == on_disk(log)
+    assert replica.producers.entries == log.producers.entries
+
+
 def test_records_too_young_are_left_alone() -> None:
     disk, directory, log = made(min_compaction_lag_ms=1000, segment_bytes=200)
     for number in range(6):
