@@ -552,9 +552,7 @@ def replace_key(record: Record, key: bytes | None) -> Record:
     return Record(record.offset, record.timestamp, key, record.value, record.headers)
 
 
-def live(
-    seed: int, steps: int, *, failing_syncs: bool = False, transactions: bool = False
-) -> Life:
+def live(seed: int, steps: int, *, failing_syncs: bool = False, transactions: bool = False) -> Life:
     life = Life(seed, failing_syncs=failing_syncs, transactions=transactions)
     for _ in range(steps):
         life.step()
