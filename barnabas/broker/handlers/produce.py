@@ -35,7 +35,11 @@ LEADERS_SINCE = 10  # a response can name the leader
 TOPIC_IDS_SINCE = 13
 _ACKS = (ACKS_ALL, 0, 1)
 # After these errors a producer sends the batch again, and expects later ones to wait for it.
-_RETRIED_IN_ORDER = (Code.NOT_ENOUGH_REPLICAS, Code.NOT_LEADER_OR_FOLLOWER)
+_RETRIED_IN_ORDER = (
+    Code.NOT_ENOUGH_REPLICAS,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.KAFKA_STORAGE_ERROR,  # also if a file cannot be opened, or memory is short
+)
 
 Refused = Mapping[tuple[int, int], KafkaError]
 """Batches that cannot be appended, by the indexes of topic and partition in the request: they

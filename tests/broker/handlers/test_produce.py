@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from barnabas.log.batch_validation import RECORD_ERRORS_MAX
-from barnabas.model.errors import Code
+from barnabas.model.errors import Code, Retriable
 from barnabas.model.ids import BrokerId
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.produce import (
@@ -254,11 +254,13 @@ async def test_the_named_records_of_one_batch_are_bounded(running: Running) -> N
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
+@pytest.mark.parametrize("code", [Code.NOT_ENOUGH_REPLICAS, Code.KAFKA_STORAGE_ERROR])
 async def test_batches_behind_a_refused_one_wait_for_it_and_are_not_out_of_order(
-    running: Running, known: bool
+    running: Running, code: Code, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The in-sync set grows between two requests in flight. After OUT_OF_ORDER_SEQUENCE_NUMBER
-    librdkafka would send everything again in a new epoch, also what was written."""
+    """The partition can be written to again between two requests in flight. After
+    OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka would send everything again in a new epoch, also what
+    was written."""
     await running.create("t")
     topic = running.broker.topics.get("t")
     assert topic is not None
@@ -268,11 +270,14 @@ async def test_batches_behind_a_refused_one_wait_for_it_and_are_not_out_of_order
         sent = batch(1, producer_id=4, producer_epoch=0, base_sequence=sequence)
         return only(await running.ask(produce(sent), ProduceResponse, 12)).error_code
 
+    def refuse(*_: object, **__: object) -> None:
+        raise Retriable(code, "for now")
+
     if known:
         assert not await send(9)
-    partition.in_sync = []
-    assert await send(10) == Code.NOT_ENOUGH_REPLICAS
-    partition.in_sync = [BrokerId(running.broker.id)]
+    with monkeypatch.context() as refusing:
+        refusing.setattr(type(partition), "append", refuse)
+        assert await send(10) == code
     assert await send(11) == Code.NOT_ENOUGH_REPLICAS
     assert [await send(sequence) for sequence in (10, 11, 12)] == [0, 0, 0]
     assert partition.refused is None
