@@ -16,7 +16,15 @@ from barnabas.controller.controller import Controller
 from barnabas.controller.in_sync import InSyncProposal, ProposalResult
 from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
 from barnabas.controller.state import NO_LEADER, Assignment, PartitionLeadership, PartitionView
-from barnabas.controller.steps import Conflict, LogLine, SendRequest, Steps, Write, WriteTooLarge
+from barnabas.controller.steps import (
+    Conflict,
+    LogLine,
+    SendRequest,
+    Step,
+    Steps,
+    Write,
+    WriteTooLarge,
+)
 from barnabas.controller.tenure import UNCLEAN, ControllerOptions
 from barnabas.keeper import controller_paths as nodes
 from barnabas.keeper import paths
@@ -75,6 +83,14 @@ class World:
         self.writes = 0
         # What brokers report of their replicas; a broker that is None here does not answer.
         self.reports: dict[int, ReplicaReport | None] = {}
+
+    # For a transcript
+
+    def step_done(self, step: Step) -> None:
+        """A step of a controller was executed."""
+
+    def reported(self, broker: BrokerId, report: ReplicaReport) -> None:
+        """A broker has described its replicas."""
 
     # Brokers
 
@@ -266,6 +282,7 @@ class ControllerAtWork:
             if not isinstance(message, DescribeReplicasRequest):
                 self.world.sent.append((broker, message))
             elif report is not None and self.machine.cluster.epoch(broker) == message.broker_epoch:
+                self.world.reported(broker, report)
                 answer = described(message, report)
                 steps = self.machine.answered(broker, message, answer, self.now)
                 Work(self, steps).finish()
@@ -344,6 +361,8 @@ class Work:
                 self._problem = found
         else:
             self._answer = store.read(step)
+        if self._problem is None:
+            world.step_done(step)
 
 
 def described(message: DescribeReplicasRequest, report: ReplicaReport) -> DescribeReplicasResponse:

@@ -1,7 +1,6 @@
-"""Replays a transcript: commands to one shard of groups, and everything it does for each.
+"""Transcripts of one shard of groups (tests/transcripts.py): requests, records, responses.
 
-In a transcript a line that begins in the first column is a command, an indented line is what came
-of it, and a line with # is a comment:
+Commands, and what follows from them:
 
     topic NAME PARTITIONS           create a topic, or give it more partitions
     limits NAME=NUMBER ...          limits of groups; the first command, if it is there
@@ -53,24 +52,9 @@ from tests.coordinators.world import (
     broken_disk,
     subscription,
 )
+from tests.transcripts import ms_of, options_of
 
-INDENT = "    "
 Options = dict[str, str]
-
-
-def replay(text: str) -> str:
-    """The transcript as it would be written now."""
-    session = Session()
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.startswith(INDENT):
-            continue
-        if not line.strip() or line.startswith("#"):
-            lines.append(line)
-            continue
-        lines.append(line)
-        lines += (INDENT + each for each in session.run(line))
-    return "\n".join(lines) + "\n"
 
 
 class Client:
@@ -119,12 +103,12 @@ class Session:
                 self._topic(name, int(partitions))
             case ["limits", *options]:
                 numbers: dict[str, Any] = {
-                    name: int(value) for name, value in _options(options).items()
+                    name: int(value) for name, value in options_of(options).items()
                 }
                 self._world = self._new_world(GroupLimits(**numbers))
             case ["wait", time]:
                 self._waiting_since = self._world.ms
-                self._world.advance(_ms(time))
+                self._world.advance(ms_of(time))
                 self._waiting_since = None
             case ["coordinator", "moves"]:
                 self._world.start()
@@ -135,7 +119,7 @@ class Session:
             case [name, "restarts"]:
                 self._clients[name] = Client(name)
             case [name, api, *options]:
-                self._request(self._client(name), api, _options(options))
+                self._request(self._client(name), api, options_of(options))
             case _:
                 raise ValueError(f"there is no command {line!r}")
         self._report_state()
@@ -194,8 +178,8 @@ class Session:
             client.member,
             instance=options.get("instance"),
             metadata=subscription(topics, owned),
-            session=_ms(options.get("session", "10s")),
-            rebalance=_ms(options.get("rebalance", "60s")),
+            session=ms_of(options.get("session", "10s")),
+            rebalance=ms_of(options.get("rebalance", "60s")),
             client=client.name,
         )
 
@@ -218,7 +202,7 @@ class Session:
         client.member = client.member or client.name
         if "joins" in options:
             topics = options.get("topics", "t").split(",")
-            rebalance = _ms(options.get("rebalance", "60s"))
+            rebalance = ms_of(options.get("rebalance", "60s"))
             self._world.enter(client.member, topics, rebalance=rebalance, client=client.name)
             return
         owned = _partitions(options["owned"]) if "owned" in options else None
@@ -393,20 +377,9 @@ def _assigned(data: bytes) -> str:
     return " ".join(texts) or "nothing"
 
 
-def _options(words: list[str]) -> Options:
-    pairs = (word.partition("=") for word in words)
-    return {name: value for name, _, value in pairs}
-
-
 def _partitions(text: str) -> dict[str, list[int]]:
     """t:0,1 as a topic with its partitions."""
     if not text:
         return {}
     topic, _, indexes = text.partition(":")
     return {topic: [int(index) for index in indexes.split(",")]}
-
-
-def _ms(text: str) -> int:
-    if text.endswith("ms"):
-        return int(text.removesuffix("ms"))
-    return round(float(text.removesuffix("s")) * 1_000)
