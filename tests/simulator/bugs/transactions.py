@@ -5,14 +5,9 @@ The hazards are those of the list that transactions were built against: T1 and s
 
 from typing import Any
 
-from msgspec import structs
-
 from barnabas.broker.transactions import coordination as transaction_coordination
-from barnabas.broker.transactions import produce as transactional_produce
-from barnabas.broker.transactions import verification
 from barnabas.client.consumer.decoding import Aborted
 from barnabas.client.producer.transactions import Transactions
-from barnabas.coordinators.groups.offsets import transactional
 from barnabas.coordinators.groups.offsets.pending import PendingOffsets
 from barnabas.coordinators.groups.state import ShardState
 from barnabas.coordinators.runtime import Runtime
@@ -26,34 +21,11 @@ from barnabas.coordinators.transactions.table import TransactionTable
 from barnabas.log import replica_append
 from barnabas.log.producers.replay import replay_marker
 from barnabas.log.producers.state import ProducerStates
-from barnabas.log.transactions import append as transactional_append
 from barnabas.log.transactions.aborted_index import AbortedIndex
 from barnabas.log.transactions.open_transactions import OpenTransactions
-from barnabas.log.transactions.verification import VerificationGuards
 from barnabas.model.errors import Code
 from barnabas.wire.batch import read_header
 from tests.simulator.bugs.planting import Change, bug
-
-
-@bug(transactions=True, brokers=None)
-def asks_no_coordinator_before_it_appends() -> list[Change]:
-    """T2: a late batch opens a transaction that nobody ends."""
-
-    def yes(broker: Any, question: Any) -> Any:
-        return verification._codes(question, Code.NONE)
-
-    real = verification.ask_now
-
-    def ask_now(broker: Any, question: Any) -> Any:
-        return real(broker, question) if question.add else yes(broker, question)
-
-    return [(transactional_produce, "ask_now", ask_now)]
-
-
-@bug(transactions=True)
-def keeps_guards_over_a_marker() -> list[Change]:
-    """T3: a batch that was verified before the marker opens a transaction after it."""
-    return [(VerificationGuards, "ended", lambda self, producer_id, epoch: None)]
 
 
 @bug(transactions=True)
@@ -65,17 +37,6 @@ def markers_leave_before_the_decision_is_committed() -> list[Change]:
         return real(self, 1 << 62)
 
     return [(TransactionTable, "committed", committed)]
-
-
-@bug(transactions=True)
-def says_committed_before_the_decision_is() -> list[Change]:
-    """T1: EndTxn is answered before the record is on the other replicas."""
-    real = TransactionShard.end_txn
-
-    def end_txn(self: Any, *given: Any) -> Any:
-        return structs.replace(real(self, *given), at_once=True)
-
-    return [(TransactionShard, "end_txn", end_txn)]
 
 
 @bug(transactions=True)
@@ -142,18 +103,6 @@ def drops_pending_offsets_at_a_commit() -> list[Change]:
     return [(PendingOffsets, "end", lambda self, producer_id, commit: iter(()))]
 
 
-@bug(transactions=True, brokers=None)
-def shows_offsets_that_a_transaction_may_change() -> list[Change]:
-    """T17, KIP-447: a new member begins at the old offset, while the commit is on its way."""
-    return [(PendingOffsets, "is_pending", lambda self, *_: False)]
-
-
-@bug(transactions=True, brokers=None)
-def takes_offsets_of_old_members_in_transactions() -> list[Change]:
-    """T19 (KIP-447): a member whose partitions have gone to another commits its offsets."""
-    return [(transactional, "check_commit", lambda group, request: Code.NONE)]
-
-
 @bug(transactions=True)
 def answers_for_transactions_while_it_loads() -> list[Change]:
     """A coordinator decides without having read all of its log."""
@@ -181,12 +130,6 @@ def a_new_coordinator_sends_no_markers() -> list[Change]:
 def sends_markers_once() -> list[Change]:
     """T4: a marker without an answer is not sent again."""
     return [(MarkerQueue, "_retry", lambda self, key, entry, now_ms: None)]
-
-
-@bug(transactions=True)
-def markers_of_a_deposed_coordinator_count() -> list[Change]:
-    """T5: the marker of an earlier transaction, or of an earlier coordinator, ends the next one."""
-    return [(transactional_append, "_check_marker", lambda *_: None)]
 
 
 @bug(transactions=True, brokers=None)
@@ -219,18 +162,6 @@ def loads_half_of_the_transactions() -> list[Change]:
             real(self, partition, batch, header)
 
     return [(Runtime, "load", load)]
-
-
-@bug(transactions=True, brokers=None)
-def clients_keep_their_epoch_after_an_abort() -> list[Change]:
-    """T2, T20: batches of the aborted transaction are still under way when the next one begins."""
-    real = Transactions.abort
-
-    def abort(self: Any) -> None:
-        real(self)
-        self.needs_epoch = False
-
-    return [(Transactions, "abort", abort), (Transactions, "unanswered", lambda self, key: None)]
 
 
 @bug(transactions=True, brokers=None)
