@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.cluster.settings_propagation import SettingsPropagation
 from barnabas.broker.cluster_member import PEER
+from barnabas.broker.context import BrokerContext
 from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.wire.codec import ProtocolMessage, Struct
@@ -33,10 +34,10 @@ Handle = Callable[["Broker", Any, Call], Any]
 class Forwarding:
     """The forwarding of one broker."""
 
-    def __init__(self, broker: "Broker", cluster: "ClusterMembership") -> None:
-        self._broker = broker
+    def __init__(self, context: BrokerContext, cluster: "ClusterMembership") -> None:
+        self._loop = context.loop
         self._cluster = cluster
-        self.settings = SettingsPropagation(cluster, broker.log)
+        self.settings = SettingsPropagation(cluster, context.log)
 
     def close(self) -> None:
         self.settings.close()
@@ -67,12 +68,12 @@ class Forwarding:
         def answer(broker: "Broker", request: Any, call: Call) -> Any:
             if call.client_id.startswith(PEER):
                 return handle(broker, request, call)
-            return self._forward(handle, request, call)
+            return self._forward(handle, broker, request, call)
 
         return answer
 
     async def _forward(
-        self, handle: Handle, request: ProtocolMessage, call: Call
+        self, handle: Handle, broker: "Broker", request: ProtocolMessage, call: Call
     ) -> ProtocolMessage:
         timeout_ms = min(max(0, getattr(request, "timeout_ms", TIMEOUT_MS)), TIMEOUT_MS_MAX)
         try:
@@ -82,7 +83,7 @@ class Forwarding:
             return answer
         except KafkaError:
             # This broker is not the controller either: the handler reports it for each part.
-            response = await handle(self._broker, request, call)
+            response = await handle(broker, request, call)
             assert isinstance(response, ProtocolMessage)
             return response
 
@@ -90,7 +91,7 @@ class Forwarding:
         self, request: ProtocolMessage, timeout_ms: int, version: int | None = None
     ) -> ProtocolMessage:
         """Retried with the next controller if the asked broker is no longer controller."""
-        cluster, loop = self._cluster, self._broker.loop
+        cluster, loop = self._cluster, self._loop
         deadline = loop.time() + timeout_ms / 1000
         while True:
             left_ms = max(1, round((deadline - loop.time()) * 1000))

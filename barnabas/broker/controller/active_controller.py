@@ -24,8 +24,8 @@ from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.update_metadata import UpdateMetadataResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.cluster.peers import Peers
+    from barnabas.broker.context import ClusterContext
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class ActiveController:
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: "ClusterContext",
         peers: "Peers",
         in_thread: InThread,
         machine: Controller,

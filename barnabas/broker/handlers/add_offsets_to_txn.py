@@ -11,10 +11,10 @@ from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import TransactionsContext
 
 
-def handle(broker: "Broker", request: AddOffsetsToTxnRequest, call: Call) -> Reply:
+def handle(broker: "TransactionsContext", request: AddOffsetsToTxnRequest, call: Call) -> Reply:
     try:
         index = coordination(broker).partition_of(request.group_id)
     except KafkaError:

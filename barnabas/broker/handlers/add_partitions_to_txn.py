@@ -21,11 +21,11 @@ from barnabas.wire.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import TransactionsContext
 
 
 async def handle(
-    broker: "Broker", request: AddPartitionsToTxnRequest, call: Call
+    broker: "TransactionsContext", request: AddPartitionsToTxnRequest, call: Call
 ) -> AddPartitionsToTxnResponse:
     if call.version < replies.BATCHED_SINCE:
         one = AddPartitionsToTxnTransaction(
@@ -47,7 +47,9 @@ def _answer(reply: object) -> AddPartitionsToTxnResponse:
     return reply
 
 
-def _begin(broker: "Broker", asked: AddPartitionsToTxnTransaction, call: Call) -> Reply:
+def _begin(
+    broker: "TransactionsContext", asked: AddPartitionsToTxnTransaction, call: Call
+) -> Reply:
     id_ = asked.transactional_id
     producer = Identity(asked.producer_id, asked.producer_epoch)
     partitions: dict[str, frozenset[int]] = {}
@@ -80,7 +82,7 @@ def _begin(broker: "Broker", asked: AddPartitionsToTxnTransaction, call: Call) -
         return replies.added(id_, partitions, error.code, call.version)
 
 
-def _unknown(broker: "Broker", partitions: Partitions) -> Partitions:
+def _unknown(broker: "TransactionsContext", partitions: Partitions) -> Partitions:
     unknown: dict[str, frozenset[int]] = {}
     for name, indexes in partitions.items():
         topic = broker.topics.get(name)

@@ -17,13 +17,13 @@ from barnabas.wire.messages.alter_partition import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 EPOCHS_SINCE = 3
 
 
 async def handle(
-    broker: "Broker", request: AlterPartitionRequest, call: Call
+    broker: "ClusterContext", request: AlterPartitionRequest, call: Call
 ) -> AlterPartitionResponse:
     assert broker.cluster is not None
     leader = BrokerId(request.broker_id)

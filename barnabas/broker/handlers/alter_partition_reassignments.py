@@ -14,11 +14,11 @@ from barnabas.wire.messages.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 
 async def handle(
-    broker: "Broker", request: AlterPartitionReassignmentsRequest, call: Call
+    broker: "ClusterContext", request: AlterPartitionReassignmentsRequest, call: Call
 ) -> AlterPartitionReassignmentsResponse:
     wanted = [
         (

@@ -22,7 +22,7 @@ from barnabas.wire.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import RefusalsContext
 
 NAMED_SINCE = 3
 NAME_LENGTH_MAX = 100
@@ -32,7 +32,9 @@ _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 FROM_ZERO_SINCE = 4  # clients before that cannot read a feature that begins at 0
 
 
-def handle(broker: "Broker", request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+def handle(
+    broker: "RefusalsContext", request: ApiVersionsRequest, call: Call
+) -> ApiVersionsResponse:
     if call.version >= NAMED_SINCE:
         name, version = request.client_software_name, request.client_software_version
         if not (_NAME.fullmatch(name) and _NAME.fullmatch(version)):

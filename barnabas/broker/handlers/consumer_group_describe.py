@@ -22,12 +22,12 @@ from barnabas.wire.messages.consumer_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 CLASSIC, CONSUMER = 0, 1  # types of members
 
 
-def handle(broker: "Broker", request: ConsumerGroupDescribeRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: ConsumerGroupDescribeRequest, call: Call) -> Reply:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
 
     def look() -> ConsumerGroupDescribeResponse:
@@ -38,7 +38,7 @@ def handle(broker: "Broker", request: ConsumerGroupDescribeRequest, call: Call) 
     return coordination(broker).look(look, request.group_ids)
 
 
-def _describe(broker: "Broker", group_id: str, operations: int) -> DescribedGroup:
+def _describe(broker: "GroupsContext", group_id: str, operations: int) -> DescribedGroup:
     if not group_id:
         return _without(group_id, Code.INVALID_GROUP_ID, "the group id is empty")
     try:
@@ -51,7 +51,7 @@ def _describe(broker: "Broker", group_id: str, operations: int) -> DescribedGrou
     return _without(group_id, Code.GROUP_ID_NOT_FOUND, why)
 
 
-def _found(broker: "Broker", group: ConsumerGroup, operations: int) -> DescribedGroup:
+def _found(broker: "GroupsContext", group: ConsumerGroup, operations: int) -> DescribedGroup:
     stored = group.stored
     return DescribedGroup(
         error_code=0,
@@ -67,7 +67,7 @@ def _found(broker: "Broker", group: ConsumerGroup, operations: int) -> Described
     )
 
 
-def _member(broker: "Broker", member: ConsumerMember, target: Target) -> Member:
+def _member(broker: "GroupsContext", member: ConsumerMember, target: Target) -> Member:
     held: dict[UUID, list[int]] = {}
     for topic_id, partition in member.partitions():
         held.setdefault(topic_id, []).append(partition)
@@ -86,7 +86,7 @@ def _member(broker: "Broker", member: ConsumerMember, target: Target) -> Member:
     )
 
 
-def _assignment(broker: "Broker", partitions: Mapping[UUID, Iterable[int]]) -> Assignment:
+def _assignment(broker: "GroupsContext", partitions: Mapping[UUID, Iterable[int]]) -> Assignment:
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))

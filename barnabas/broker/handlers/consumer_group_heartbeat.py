@@ -10,10 +10,10 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 
-def handle(broker: "Broker", request: ConsumerGroupHeartbeatRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: ConsumerGroupHeartbeatRequest, call: Call) -> Reply:
     uuid = "" if request.member_id else str(uuid4())
     try:
         return coordination(broker).run(

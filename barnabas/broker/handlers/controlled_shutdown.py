@@ -13,13 +13,13 @@ from barnabas.wire.messages.controlled_shutdown import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 WAIT_FOR_BROKERS_MS = 5_000
 
 
 async def handle(
-    broker: "Broker", request: ControlledShutdownRequest, call: Call
+    broker: "ClusterContext", request: ControlledShutdownRequest, call: Call
 ) -> ControlledShutdownResponse:
     assert broker.cluster is not None
     leaving, epoch = BrokerId(request.broker_id), request.broker_epoch

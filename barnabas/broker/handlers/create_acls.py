@@ -12,9 +12,9 @@ from barnabas.wire.messages.create_acls import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import RefusalsContext
 
 
-def handle(broker: "Broker", request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
+def handle(broker: "RefusalsContext", request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
     refused = AclCreationResult(error_code=Code.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=[refused] * len(request.creations))

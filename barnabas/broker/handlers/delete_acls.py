@@ -12,10 +12,10 @@ from barnabas.wire.messages.delete_acls import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import RefusalsContext
 
 
-def handle(broker: "Broker", request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
+def handle(broker: "RefusalsContext", request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
     refused = DeleteAclsFilterResult(
         error_code=Code.SECURITY_DISABLED, error_message=NO_AUTHORIZER, matching_acls=[]
     )

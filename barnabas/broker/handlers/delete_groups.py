@@ -14,10 +14,10 @@ from barnabas.wire.messages.delete_groups import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 
-def handle(broker: "Broker", request: DeleteGroupsRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: DeleteGroupsRequest, call: Call) -> Reply:
     """Each group separately, so that a log that refuses one does not delay another."""
     group_ids = list(dict.fromkeys(request.groups_names))
     if not group_ids:
@@ -28,7 +28,7 @@ def handle(broker: "Broker", request: DeleteGroupsRequest, call: Call) -> Reply:
     return gathered.deferred
 
 
-def _delete(broker: "Broker", group_id: str, call: Call) -> Reply:
+def _delete(broker: "GroupsContext", group_id: str, call: Call) -> Reply:
     try:
         return coordination(broker).run(
             group_id, lambda shard, caller, now: shard.delete([group_id], caller), call

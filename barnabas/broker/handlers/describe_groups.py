@@ -16,13 +16,13 @@ from barnabas.wire.messages.describe_groups import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 NOT_FOUND_SINCE = 6  # before that, a group that does not exist is a dead one
 GROUP_OPERATIONS = 0b1101_0100_1000  # read 3, delete 6, describe 8, describe and alter configs
 
 
-def handle(broker: "Broker", request: DescribeGroupsRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: DescribeGroupsRequest, call: Call) -> Reply:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
 
     def look() -> DescribeGroupsResponse:
@@ -33,7 +33,9 @@ def handle(broker: "Broker", request: DescribeGroupsRequest, call: Call) -> Repl
     return coordination(broker).look(look, request.groups)
 
 
-def _describe(broker: "Broker", group_id: str, call: Call, operations: int) -> DescribedGroup:
+def _describe(
+    broker: "GroupsContext", group_id: str, call: Call, operations: int
+) -> DescribedGroup:
     try:
         group = coordination(broker).shard_of(group_id).group(group_id)
     except KafkaError as error:

@@ -14,11 +14,11 @@ from barnabas.wire.messages.describe_producers import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import PartitionsContext
 
 
 def handle(
-    broker: "Broker", request: DescribeProducersRequest, call: Call
+    broker: "PartitionsContext", request: DescribeProducersRequest, call: Call
 ) -> DescribeProducersResponse:
     # Each once: a small request that repeats a partition would cause a very large response.
     asked: dict[str, dict[int, None]] = {}
@@ -34,7 +34,7 @@ def handle(
     )
 
 
-def _partition(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+def _partition(broker: "PartitionsContext", topic: str, index: int) -> PartitionResponse:
     try:
         partition = broker.topics.existing(check_topic_name(topic)).replica(index)
     except KafkaError as error:

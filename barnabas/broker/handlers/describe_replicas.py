@@ -15,11 +15,11 @@ from barnabas.wire.messages.describe_replicas import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ReplicasContext
 
 
 async def handle(
-    broker: "Broker", request: DescribeReplicasRequest, call: Call
+    broker: "ReplicasContext", request: DescribeReplicasRequest, call: Call
 ) -> DescribeReplicasResponse:
     cluster = broker.cluster
     assert cluster is not None

@@ -28,7 +28,7 @@ from barnabas.wire.messages.describe_transaction_history import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import TransactionsContext
 
 IDS_MAX = 100
 PARTITIONS_MAX = 1_000
@@ -37,7 +37,7 @@ UNKNOWN_MS = -1
 
 
 def handle(
-    broker: "Broker", request: DescribeTransactionHistoryRequest, call: Call
+    broker: "TransactionsContext", request: DescribeTransactionHistoryRequest, call: Call
 ) -> DescribeTransactionHistoryResponse:
     described: list[TransactionHistory] = []
     since_ms = UNKNOWN_MS
@@ -61,7 +61,7 @@ def handle(
     )
 
 
-def _readers(broker: "Broker", topic: str, index: int) -> WaitingReaders:
+def _readers(broker: "TransactionsContext", topic: str, index: int) -> WaitingReaders:
     try:
         partition = broker.topics.existing(topic).partition(index)
     except KafkaError as error:

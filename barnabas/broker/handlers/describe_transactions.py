@@ -13,18 +13,18 @@ from barnabas.wire.messages.describe_transactions import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import TransactionsContext
 
 
 def handle(
-    broker: "Broker", request: DescribeTransactionsRequest, call: Call
+    broker: "TransactionsContext", request: DescribeTransactionsRequest, call: Call
 ) -> DescribeTransactionsResponse:
     # Each once: a small request that repeats itself would make a very large answer.
     ids = dict.fromkeys(request.transactional_ids)
     return DescribeTransactionsResponse(transaction_states=[_describe(broker, id_) for id_ in ids])
 
 
-def _describe(broker: "Broker", id_: str) -> DescribedTransaction:
+def _describe(broker: "TransactionsContext", id_: str) -> DescribedTransaction:
     if not id_:
         return not_described(id_, Code.INVALID_REQUEST)
     try:

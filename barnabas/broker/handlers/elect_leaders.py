@@ -14,15 +14,15 @@ from barnabas.wire.messages.elect_leaders import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.broker.cluster.membership import ClusterMembership
+    from barnabas.broker.context import ClusterContext
 
 PREFERRED, UNCLEAN = 0, 1
 ERROR_SINCE = 1
 
 
 async def handle(
-    broker: "Broker", request: ElectLeadersRequest, call: Call
+    broker: "ClusterContext", request: ElectLeadersRequest, call: Call
 ) -> ElectLeadersResponse:
     names: list[TopicPartition] | None = None
     if request.topic_partitions is not None:
@@ -77,7 +77,7 @@ async def _elected(
 
 
 def _unchanged(
-    broker: "Broker", request: ElectLeadersRequest, names: list[TopicPartition] | None
+    broker: "ClusterContext", request: ElectLeadersRequest, names: list[TopicPartition] | None
 ) -> Results:
     unclean = _is_unclean(request)
     if names is not None:

@@ -9,10 +9,10 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.end_txn import EndTxnRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import TransactionsContext
 
 
-def handle(broker: "Broker", request: EndTxnRequest, call: Call) -> Reply:
+def handle(broker: "TransactionsContext", request: EndTxnRequest, call: Call) -> Reply:
     try:
         return transaction_coordination(broker).run(
             request.transactional_id,

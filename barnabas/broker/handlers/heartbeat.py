@@ -8,10 +8,10 @@ from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 
-def handle(broker: "Broker", request: HeartbeatRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: HeartbeatRequest, call: Call) -> Reply:
     try:
         return coordination(broker).run(
             request.group_id, lambda shard, caller, now: shard.heartbeat(request, caller, now), call

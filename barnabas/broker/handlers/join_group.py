@@ -10,10 +10,10 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.join_group import JoinGroupRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 
-def handle(broker: "Broker", request: JoinGroupRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: JoinGroupRequest, call: Call) -> Reply:
     uuid = str(uuid4())
     try:
         return coordination(broker).run(

@@ -10,11 +10,11 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 
 async def handle(
-    broker: "Broker", request: LeaderAndIsrRequest, call: Call
+    broker: "ClusterContext", request: LeaderAndIsrRequest, call: Call
 ) -> LeaderAndIsrResponse:
     assert broker.cluster is not None
     assert broker.replicas is not None

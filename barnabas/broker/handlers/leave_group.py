@@ -8,10 +8,10 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 
-def handle(broker: "Broker", request: LeaveGroupRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: LeaveGroupRequest, call: Call) -> Reply:
     try:
         return coordination(broker).run(
             request.group_id, lambda shard, caller, now: shard.leave(request, caller, now), call

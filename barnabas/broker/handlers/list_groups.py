@@ -8,14 +8,14 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 
-def handle(broker: "Broker", request: ListGroupsRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: ListGroupsRequest, call: Call) -> Reply:
     return coordination(broker).look(lambda: _answer(broker, request))
 
 
-def _answer(broker: "Broker", request: ListGroupsRequest) -> ListGroupsResponse:
+def _answer(broker: "GroupsContext", request: ListGroupsRequest) -> ListGroupsResponse:
     try:
         shards = coordination(broker).shards()
     except KafkaError as error:

@@ -26,7 +26,7 @@ from barnabas.wire.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import PartitionsContext
     from barnabas.broker.partition import Partition
 
 # The request version that added each special position.
@@ -47,7 +47,7 @@ UNKNOWN = (-1, -1, -1)  # timestamp, offset, leader epoch
 
 
 def handle(
-    broker: "Broker", request: ListOffsetsRequest, call: Call
+    broker: "PartitionsContext", request: ListOffsetsRequest, call: Call
 ) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
     counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     if any(_reads_records(asked) for topic in request.topics for asked in topic.partitions):
@@ -71,7 +71,7 @@ def _reads_records(asked: ListOffsetsPartition) -> bool:
 
 
 async def _looked_up(
-    broker: "Broker",
+    broker: "PartitionsContext",
     request: ListOffsetsRequest,
     call: Call,
     counts: Counter[tuple[str, int]],
@@ -97,7 +97,7 @@ def _once(partitions: list[ListOffsetsPartition]) -> list[ListOffsetsPartition]:
     return list({asked.partition_index: asked for asked in partitions}.values())
 
 
-async def _warm(broker: "Broker", topic: str, asked: ListOffsetsPartition) -> None:
+async def _warm(broker: "PartitionsContext", topic: str, asked: ListOffsetsPartition) -> None:
     """Let the disk's thread read what the search needs, unless it is in memory."""
     try:
         partition = broker.topics.existing(topic).partition(asked.partition_index)
@@ -113,7 +113,7 @@ async def _warm(broker: "Broker", topic: str, asked: ListOffsetsPartition) -> No
 
 
 def _answer(
-    broker: "Broker",
+    broker: "PartitionsContext",
     topic: str,
     asked: ListOffsetsPartition,
     request: ListOffsetsRequest,

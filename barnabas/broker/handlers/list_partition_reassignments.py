@@ -12,11 +12,11 @@ from barnabas.wire.messages.list_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 
 async def handle(
-    broker: "Broker", request: ListPartitionReassignmentsRequest, call: Call
+    broker: "ClusterContext", request: ListPartitionReassignmentsRequest, call: Call
 ) -> ListPartitionReassignmentsResponse:
     if broker.cluster is None:  # a lone broker cannot move replicas
         return ListPartitionReassignmentsResponse(error_code=0, topics=[])

@@ -13,11 +13,11 @@ from barnabas.wire.messages.list_transactions import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import TransactionsContext
 
 
 def handle(
-    broker: "Broker", request: ListTransactionsRequest, call: Call
+    broker: "TransactionsContext", request: ListTransactionsRequest, call: Call
 ) -> ListTransactionsResponse:
     text = request.transactional_id_pattern
     wall_ms = broker.clock.wall_ms()

@@ -19,10 +19,10 @@ from barnabas.wire.messages.offset_delete import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 
-def handle(broker: "Broker", request: OffsetDeleteRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: OffsetDeleteRequest, call: Call) -> Reply:
     known = [topic for topic in request.topics if broker.topics.get(topic.name) is not None]
     unknown = [_unknown(topic) for topic in request.topics if topic not in known]
     known_only = OffsetDeleteRequest(group_id=request.group_id, topics=known)

@@ -13,11 +13,11 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import PartitionsContext
 
 
 def handle(
-    broker: "Broker", request: OffsetForLeaderEpochRequest, call: Call
+    broker: "PartitionsContext", request: OffsetForLeaderEpochRequest, call: Call
 ) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
@@ -30,7 +30,9 @@ def handle(
     )
 
 
-def _end(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(
+    broker: "PartitionsContext", topic: str, asked: OffsetForLeaderPartition
+) -> EpochEndOffset:
     try:
         partition = broker.topics.existing(topic).partition(asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)

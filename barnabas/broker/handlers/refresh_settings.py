@@ -6,11 +6,11 @@ from barnabas.broker.net.dispatch import Call
 from barnabas.wire.messages.refresh_settings import RefreshSettingsRequest, RefreshSettingsResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 
 async def handle(
-    broker: "Broker", request: RefreshSettingsRequest, call: Call
+    broker: "ClusterContext", request: RefreshSettingsRequest, call: Call
 ) -> RefreshSettingsResponse:
     assert broker.cluster is not None
     await broker.cluster.refresh()

@@ -8,11 +8,11 @@ from barnabas.model.ids import BrokerId, TopicPartition
 from barnabas.wire.messages.replicas_failed import ReplicasFailedRequest, ReplicasFailedResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 
 async def handle(
-    broker: "Broker", request: ReplicasFailedRequest, call: Call
+    broker: "ClusterContext", request: ReplicasFailedRequest, call: Call
 ) -> ReplicasFailedResponse:
     assert broker.cluster is not None
     names = [

@@ -10,10 +10,12 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 
-async def handle(broker: "Broker", request: StopReplicaRequest, call: Call) -> StopReplicaResponse:
+async def handle(
+    broker: "ClusterContext", request: StopReplicaRequest, call: Call
+) -> StopReplicaResponse:
     assert broker.cluster is not None
     assert broker.replicas is not None
     try:

@@ -9,10 +9,10 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import GroupsContext
 
 
-def handle(broker: "Broker", request: SyncGroupRequest, call: Call) -> Reply:
+def handle(broker: "GroupsContext", request: SyncGroupRequest, call: Call) -> Reply:
     try:
         return coordination(broker).run(
             request.group_id, lambda shard, caller, now: shard.sync(request, caller, now), call

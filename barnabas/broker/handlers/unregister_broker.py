@@ -12,11 +12,11 @@ from barnabas.wire.messages.unregister_broker import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 
 async def handle(
-    broker: "Broker", request: UnregisterBrokerRequest, call: Call
+    broker: "ClusterContext", request: UnregisterBrokerRequest, call: Call
 ) -> UnregisterBrokerResponse:
     gone = BrokerId(request.broker_id)
     if broker.cluster is None:

@@ -10,11 +10,11 @@ from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ClusterContext
 
 
 async def handle(
-    broker: "Broker", request: UpdateMetadataRequest, call: Call
+    broker: "ClusterContext", request: UpdateMetadataRequest, call: Call
 ) -> UpdateMetadataResponse:
     assert broker.cluster is not None
     try:

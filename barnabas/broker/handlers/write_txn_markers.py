@@ -10,10 +10,10 @@ from barnabas.wire.messages.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import TransactionsContext
 
 
 async def handle(
-    broker: "Broker", request: WriteTxnMarkersRequest, call: Call
+    broker: "TransactionsContext", request: WriteTxnMarkersRequest, call: Call
 ) -> WriteTxnMarkersResponse:
     return await write_markers(broker, request)

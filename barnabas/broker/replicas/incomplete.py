@@ -22,14 +22,14 @@ from barnabas.replication.state import PartitionState
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ReplicasContext
 
 
 class IncompleteReplicas:
     """The incomplete replicas of one broker."""
 
     def __init__(
-        self, broker: "Broker", spawn: Callable[[Coroutine[Any, Any, None]], object]
+        self, broker: "ReplicasContext", spawn: Callable[[Coroutine[Any, Any, None]], object]
     ) -> None:
         self._broker = broker
         self._spawn = spawn

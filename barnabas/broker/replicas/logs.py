@@ -19,11 +19,11 @@ from barnabas.log.log import Log
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.context import ReplicasContext
 
 
 def find_log(
-    broker: "Broker",
+    broker: "ReplicasContext",
     topic: Topic,
     config: LogConfig,
     partition: Partition,
@@ -48,7 +48,7 @@ def find_log(
     log.config = config
 
 
-def describe(broker: "Broker", name: TopicPartition, topic_id: UUID) -> ReplicaReport:
+def describe(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) -> ReplicaReport:
     """What this broker has of a partition, for the election of its leader."""
     logs = broker.logs
     log = logs.logs.get(name)
@@ -90,7 +90,7 @@ def describe(broker: "Broker", name: TopicPartition, topic_id: UUID) -> ReplicaR
     )
 
 
-def _own_log(broker: "Broker", name: TopicPartition, topic_id: UUID) -> Log | None:
+def _own_log(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) -> Log | None:
     log = broker.logs.logs.get(name)
     if log is None or log.topic_id == topic_id:
         return log
@@ -102,7 +102,7 @@ def _own_log(broker: "Broker", name: TopicPartition, topic_id: UUID) -> Log | No
     return None
 
 
-async def rename_strays(broker: "Broker") -> bool:
+async def rename_strays(broker: "ReplicasContext") -> bool:
     """Their topics were deleted, or their replicas moved, while this broker was down or its disk
     full. False if one could not be renamed: try again later."""
     logs = broker.logs
