@@ -447,7 +447,7 @@ async def test_a_closed_consumer_gives_nothing(served: Served, topic: str, group
         await consumer.getmany()
 
 
-async def test_nobody_there_is_said_once_and_soon() -> None:
+async def test_an_unreachable_cluster_is_reported_once_and_quickly() -> None:
     consumer = barnabas.Consumer("t", group_id="g", bootstrap_servers="127.0.0.1:1")
     started = time.monotonic()
     with pytest.raises(barnabas.Retriable, match=r"no broker at 127\.0\.0\.1:1"):

@@ -330,7 +330,7 @@ async def test_what_is_acknowledged_is_written_while_a_topic_is_deleted_and_recr
     assert min(offsets) >= 0
 
 
-async def test_nobody_there_is_said_once_and_soon() -> None:
+async def test_an_unreachable_cluster_is_reported_once_and_quickly() -> None:
     producer = barnabas.Producer(bootstrap_servers="127.0.0.1:1")
     with pytest.raises(Retriable, match=r"no broker at .*: Connection refused"):
         await producer.send("t", b"x")

@@ -162,7 +162,7 @@ def move(active_controller: ControllerAtWork, *replicas: int) -> KafkaError | No
     return active_controller.do(lambda m, now: m.reassign([requested], True, now))[T0]
 
 
-def test_a_move_goes_in_steps_and_nobody_leaves_before_all_are_in_sync(
+def test_a_reassignment_removes_no_replica_before_the_new_ones_are_in_sync(
     world: World, active_controller: ControllerAtWork
 ) -> None:
     world.up(4, 5)
@@ -184,7 +184,7 @@ def test_a_move_goes_in_steps_and_nobody_leaves_before_all_are_in_sync(
     assert active_controller.machine.moving(None) == {}
 
 
-def test_a_move_goes_on_under_the_next_controller(
+def test_a_reassignment_continues_under_the_next_controller(
     world: World, active_controller: ControllerAtWork
 ) -> None:
     world.up(4)
@@ -197,7 +197,7 @@ def test_a_move_goes_on_under_the_next_controller(
     assert world.state("t").isr == (1, 2, 4)
 
 
-def test_a_move_whose_end_was_cut_off_is_ended_by_the_next_controller(
+def test_a_reassignment_whose_end_was_interrupted_is_completed_by_the_next_controller(
     world: World, active_controller: ControllerAtWork
 ) -> None:
     """The last replica is in sync, and then the controller dies: nobody will propose it again."""
@@ -216,7 +216,7 @@ def test_a_move_whose_end_was_cut_off_is_ended_by_the_next_controller(
     assert world.elect(2).assignment("t") == assigned((1, 2, 4))
 
 
-def test_a_move_that_is_given_up_leaves_everything_as_it_was(
+def test_a_cancelled_reassignment_leaves_everything_as_it_was(
     world: World, active_controller: ControllerAtWork
 ) -> None:
     world.up(4)
@@ -234,7 +234,7 @@ def test_a_move_that_is_given_up_leaves_everything_as_it_was(
     assert any(isinstance(each, StopReplicaRequest) for each in active_controller.told()[2])
 
 
-def test_another_target_takes_the_place_of_the_first(
+def test_a_second_reassignment_replaces_the_target_of_the_first(
     world: World, active_controller: ControllerAtWork
 ) -> None:
     world.up(4, 5)
@@ -246,14 +246,16 @@ def test_another_target_takes_the_place_of_the_first(
     assert any(isinstance(each, StopReplicaRequest) for each in active_controller.told()[4])
 
 
-def test_only_the_order_may_change_too(world: World, active_controller: ControllerAtWork) -> None:
+def test_a_reassignment_may_change_only_the_order(
+    world: World, active_controller: ControllerAtWork
+) -> None:
     assert move(active_controller, 3, 2, 1) is None
     assert active_controller.assignment("t") == assigned((3, 2, 1))
     assert world.state("t").leader == 1, "until it is elected"
 
 
 @pytest.mark.parametrize("replicas", [(1, 1), (1, 9)])
-def test_a_target_that_cannot_be_is_refused(
+def test_an_invalid_reassignment_is_refused(
     active_controller: ControllerAtWork, replicas: tuple[int, ...]
 ) -> None:
     refused = move(active_controller, *replicas)

@@ -56,7 +56,7 @@ def accept(machine: Leader, now: int = 0) -> None:
     assert machine.answered(pending, 5, pending.partition_epoch + 1, pending.isr, now)
 
 
-def test_a_record_counts_once_every_replica_in_sync_has_it() -> None:
+def test_a_record_is_committed_when_every_in_sync_replica_has_it() -> None:
     machine = leader()
     machine.appended(10, now=0)
     fetch(machine, 2, 10)

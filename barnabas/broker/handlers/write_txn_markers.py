@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from barnabas.broker.net.dispatch import Call
-from barnabas.broker.transactions.markers import write_markers
+from barnabas.broker.transactions.marker_writing import write_markers
 from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,

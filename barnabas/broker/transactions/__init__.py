@@ -4,7 +4,7 @@ A broker without transactions never imports any of it.
 
 coordination: carries out what the coordinator decides: logs, timers, markers
 loading: reads the state of transactions back from its log
-markers: answers requests for markers in the partitions that this broker leads
+marker_writing: answers requests for markers in the partitions that this broker leads
 marker_append: appends one marker to a partition
 produce: appends the batches of transactional producers
 verification: asks the coordinator whether partitions are in a transaction

@@ -23,7 +23,7 @@ from barnabas.broker.role import Role
 from barnabas.broker.topic import TRANSACTIONS_TOPIC, Topic
 from barnabas.broker.transactions.aborts_logged import log_aborts
 from barnabas.broker.transactions.loading import GivenUp, load
-from barnabas.broker.transactions.markers import write_markers
+from barnabas.broker.transactions.marker_writing import write_markers
 from barnabas.broker.transactions.producer_id_pool import ProducerIdPool
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.records import partition_of

@@ -1,6 +1,7 @@
 """Appends the marker that ends a producer's transaction to a partition that this broker leads.
 
-Not here: requests for markers (markers.py), the marker in the log (log/transactions/append.py).
+Not here: requests for markers (marker_writing.py), the marker in the log
+(log/transactions/append.py).
 """
 
 from barnabas.broker.partition import Partition

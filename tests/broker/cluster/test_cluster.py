@@ -213,7 +213,7 @@ async def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) 
     assert ids == [1001, 1001]
 
 
-async def test_who_loses_its_session_registers_anew_and_goes_on(tmp_path: Path) -> None:
+async def test_a_broker_whose_session_expired_registers_again(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, 3) as clustered:
         await clustered.create("t", 3)
         for id_ in (1, 2, 3):

@@ -69,7 +69,9 @@ async def test_who_asks_waits_no_longer_than_it_said_and_not_for_the_dead(tmp_pa
         await eventually(lambda: cluster.partition(silent, "t").log.start_offset == 5)
 
 
-async def test_who_waits_at_a_leader_that_is_one_no_more_is_told(tmp_path: Path) -> None:
+async def test_a_waiting_deletion_is_answered_when_the_leader_changes(
+    tmp_path: Path,
+) -> None:
     async with cluster_of(tmp_path, settings=QUIET) as cluster:
         await cluster.create("t")
         leader = cluster.leader("t")

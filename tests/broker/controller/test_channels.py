@@ -126,7 +126,7 @@ def test_a_broker_that_is_far_behind_is_told_everything_at_once() -> None:
     assert road.came[1:] == stops
 
 
-def test_nobody_waits_for_a_term_that_has_ended() -> None:
+def test_requests_of_an_old_controller_epoch_are_not_awaited() -> None:
     def play(road: Road, channels: ControllerChannels) -> "asyncio.Future[None]":
         road.open.clear()
         sent = channels.send(ONE, metadata(1))

@@ -164,7 +164,7 @@ async def test_one_whose_epoch_is_over_writes_nothing_and_stands_again(tmp_path:
 
 
 @pytest.mark.parametrize("done", [True, False])
-async def test_a_write_of_which_nobody_knows_makes_it_read_everything_anew(
+async def test_a_write_with_unknown_outcome_makes_the_controller_reload_its_state(
     tmp_path: Path, done: bool
 ) -> None:
     async with cluster_of(tmp_path, 2) as clustered:

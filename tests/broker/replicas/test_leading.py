@@ -90,7 +90,7 @@ class Follower:
         self.doubts += 1
 
 
-def test_one_whose_word_counts_no_more_is_to_say_it_again_with_its_next_request() -> None:
+def test_a_follower_whose_position_is_invalid_must_send_it_again() -> None:
     """It restarted, fetched, and then the controller took the broker it had been out of sync: it
     has nothing to fetch as long as nothing is appended, and would stay out."""
     leader_context = Court()

@@ -208,7 +208,7 @@ async def check_who_may_be_asked(cluster: Clustered, leader: int) -> None:
     assert offsets.topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_producer_is_told_when_too_few_replicas_have_its_record(tmp_path: Path) -> None:
+async def test_acks_all_fails_when_too_few_replicas_have_the_record(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, settings=QUIET) as cluster:
         await cluster.create("t", min_insync_replicas="2")
         leader = cluster.leader("t")
@@ -264,7 +264,9 @@ def word_of(cluster: Clustered, at: int, leader: int, *, epochs: int = 1) -> Lea
     )
 
 
-async def test_who_waits_at_a_leader_that_is_one_no_more_is_told(tmp_path: Path) -> None:
+async def test_requests_that_wait_for_acks_all_are_answered_when_the_leader_changes(
+    tmp_path: Path,
+) -> None:
     async with cluster_of(tmp_path, settings=QUIET) as cluster:
         await cluster.create("t")
         leader = cluster.leader("t")
@@ -289,7 +291,7 @@ async def test_who_waits_at_a_leader_that_is_one_no_more_is_told(tmp_path: Path)
         assert partition.leader == followers[0]
 
 
-async def test_records_that_never_counted_are_cut_where_the_new_leader_differs(
+async def test_uncommitted_records_are_truncated_where_the_new_leader_differs(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path, settings=QUIET) as cluster:
