@@ -5,7 +5,7 @@ this broker begins and ceases to lead; time. Out: replies, now or later; markers
 Always: nothing is answered from a shard that is still being read back. Markers are sent until they
 are written, one request at a time to each broker.
 Not here: the decisions (coordinators/transactions), the shape of requests (handlers/), writing the
-markers that others send (markers.py).
+markers that others send (marker_writing.py).
 """
 
 import asyncio
