@@ -15,8 +15,6 @@ PAGES = ("docs/ARCHITECTURE.md", "docs/GLOSSARY.md", "docs/PRODUCER.md")
 LINES_MAX = 400
 # Longer for now: each may shrink, none may grow.
 LONGER = {
-    "client/aio/producer.py": 456,
-    "client/blocking/producer.py": 411,
     "client/consumer/message_stream.py": 430,
 }
 MODULES_MAX = 25
