@@ -130,7 +130,7 @@ class LoopSender:
     def _done(
         self, outgoing: Outgoing, request: ProduceCall | None, done: "asyncio.Future[Any]"
     ) -> None:
-        """A response arrived; or, without `request`, the bytes have left and no response follows."""
+        """A response arrived; or, without `request`, the bytes have left and none follows."""
         if self._stopped:
             return
         now = now_ms()
