@@ -14,12 +14,17 @@ from barnabas.broker.storage.log_directory import storage_error
 from barnabas.broker.topic import Topic
 from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
 from barnabas.log.config import LogConfig
-from barnabas.log.directory.directory import LOST, SHORT
+from barnabas.log.directory.directory import EMPTY, LOST, SHORT
 from barnabas.log.log import Log
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.context import ReplicasContext
+
+
+_ABSENT = ReplicaReport(
+    ReplicaCompleteness.ABSENT, False, -1, 0, "has no log of it: its disk was replaced"
+)
 
 
 def find_log(
@@ -62,7 +67,7 @@ def describe(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) ->
                 0,
                 f"has its log on an offline directory, {lost}",
             )
-        if log is None and logs.incomplete(name) is not None:
+        if log is None and logs.incomplete(name) not in (None, EMPTY):
             return ReplicaReport(
                 ReplicaCompleteness.LOST,
                 False,
@@ -70,12 +75,12 @@ def describe(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) ->
                 0,
                 "has lost its log, which is in its checkpoints",
             )
-        return ReplicaReport(
-            ReplicaCompleteness.ABSENT, False, -1, 0, "has no log of it: its disk was replaced"
-        )
+        return _ABSENT
     incomplete = logs.incomplete(name)
     last_epoch, end = log.epochs.latest, log.end_offset
-    if incomplete == LOST:
+    if incomplete == EMPTY and end == 0:
+        return _ABSENT
+    if incomplete in (LOST, EMPTY):
         reason = f"started its log again, empty, and has copied it only up to offset {end}"
         return ReplicaReport(ReplicaCompleteness.LOST, False, last_epoch, end, reason)
     if incomplete == SHORT:

@@ -35,7 +35,7 @@ from barnabas.model.ids import TopicPartition, check_topic_name
 from barnabas.model.ports import Disk
 
 # In the file of incomplete replicas: why each of them may lack records that were committed.
-LOST, SHORT, GONE = 0, 1, 2
+LOST, SHORT, GONE, EMPTY = 0, 1, 2, 3
 _NAME_LENGTH_MAX = 255
 
 
@@ -72,7 +72,8 @@ class LogDirectory:
         self.moving: dict[TopicPartition, Log] = {}
         self.incomplete: dict[TopicPartition, int] = {}
         """LOST: the log began again and has not caught up since. SHORT: it was found to end before
-        its high watermark. GONE: a checkpoint names it, and it is not in this directory."""
+        its high watermark. GONE: a checkpoint names it, and it is not in this directory. EMPTY: the
+        log was created without a trace of an earlier one; once it has records, as LOST."""
 
     def write_incomplete(self) -> None:
         """Now, and synced: a crash must not make a replica seem complete."""

@@ -25,7 +25,7 @@ from barnabas.log.directory.checkpoints import (
     MetaProperties,
 )
 from barnabas.log.directory.claim import claim
-from barnabas.log.directory.directory import GONE, SHORT, LogDirectory
+from barnabas.log.directory.directory import EMPTY, GONE, LOST, SHORT, LogDirectory
 from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.recovery.log_recovery import open_log
 from barnabas.log.segments.open_segments import OpenSegments
@@ -138,10 +138,15 @@ def _find_incomplete(
     before = dict(directory.incomplete)
     for partition in sorted(known):
         log = directory.logs.get(partition)
+        mark = directory.incomplete.get(partition)
         if log is None:
-            directory.incomplete.setdefault(partition, GONE)
+            if mark in (None, EMPTY):
+                directory.incomplete[partition] = GONE
         elif log.end_offset < watermarks.get(partition, 0):
-            directory.incomplete.setdefault(partition, SHORT)
+            if mark is None:
+                directory.incomplete[partition] = SHORT
+            elif mark == EMPTY:
+                directory.incomplete[partition] = LOST
     if directory.incomplete != before:
         directory.write_incomplete()
 
