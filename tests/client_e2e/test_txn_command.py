@@ -8,6 +8,21 @@ from tests.cli.command import barnabas as command
 from tests.client_e2e.conftest import Served
 from tests.client_e2e.hanging import UNKNOWN_PRODUCER, leave_hanging, unverified
 from tests.client_e2e.test_transactions_admin import open_transaction
+from tests.waiting import until
+
+
+def only_finding(servers: str, topic: str) -> dict[str, str]:
+    """A transaction of the last moment is no finding yet."""
+    found: list[dict[str, str]] = []
+
+    def explained() -> bool:
+        said = json.loads(command("txn", "explain", topic, "-J", servers=servers).out)
+        found[:] = said["findings"]
+        return bool(found)
+
+    until(explained, "no finding")
+    (finding,) = found
+    return finding
 
 
 def test_a_waiting_group_is_shown_with_the_transaction_that_holds_it(
@@ -39,8 +54,7 @@ def test_a_waiting_group_is_shown_with_the_transaction_that_holds_it(
         (line,) = [line for line in listed.splitlines() if line.startswith(f"{topic} ")]
         assert f"{topic}-0 (1)" in line
         assert group in line
-        said = json.loads(command("txn", "explain", topic, "-J", servers=servers).out)
-        (finding,) = said["findings"]
+        finding = only_finding(servers, topic)
         assert finding["name"] == "open-transaction"
         assert f"`barnabas txn abort {topic}`" in finding["remedy"]
         assert f"Group {group} has read everything" in finding["text"]

@@ -119,8 +119,10 @@ def test_any_group_is_coordinated_here(broker: BrokerProcess, raw: RawClient, ve
 
 
 @pytest.mark.parametrize("version", [3, 6])
-def test_coordinators_of_other_kinds_are_refused(raw: RawClient, version: int) -> None:
-    assert find(raw, "tx", version, key_type=1)[0] == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+def test_coordinators_of_transactions_are_found_and_of_unknown_kinds_refused(
+    broker: BrokerProcess, raw: RawClient, version: int
+) -> None:
+    assert find(raw, "tx", version, key_type=1) == (0, 1, broker.host, broker.port)
     assert find(raw, "what", version, key_type=9)[0] == Code.INVALID_REQUEST
 
 
