@@ -98,8 +98,7 @@ class TransactionWriter:
 
         async def attempt() -> int:
             await self._cluster.view([topic])
-            create = self._cluster.config.allow_auto_create_topics
-            view = await self._cluster.refresh(create=create)
+            view = await self._cluster.refresh(create=True)
             try:
                 return len(view.topic(topic).partitions)
             except InvalidRequest as problem:
