@@ -140,14 +140,19 @@ class RawProducer:
         said = self.leader.call(request, version, ProduceResponse)
         return Code.of(said.responses[0].partition_responses[0].error_code)
 
-    def end(self, *, commit: bool) -> Code:
+    def end(self, *, commit: bool, version: int = 3) -> Code:
+        """From version 5 on, the producer goes on with the epoch of the answer."""
         request = EndTxnRequest(
             transactional_id=self.id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             committed=commit,
         )
-        return Code.of(self.coordinator.call(request, 3, EndTxnResponse).error_code)
+        said = self.coordinator.call(request, version, EndTxnResponse)
+        if version >= 5 and said.error_code == 0:
+            self.producer_id, self.epoch = said.producer_id, said.producer_epoch
+            self.sequence = 0
+        return Code.of(said.error_code)
 
     def state(self) -> str:
         """The name of its state, or of the error."""
