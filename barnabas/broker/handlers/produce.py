@@ -215,7 +215,10 @@ class ProduceInProgress:
             return
         if not 0 <= data.index < len(topic.partitions):
             return
-        header = read_header(records)
+        try:
+            header = read_header(records)
+        except KafkaError:  # not a batch: the producer has its answer already
+            return
         if header.producer_id >= 0:
             partition = topic.partitions[data.index]
             if partition.refused is None:

@@ -282,3 +282,19 @@ async def test_batches_behind_a_refused_one_wait_for_it_and_are_not_out_of_order
     assert [await send(sequence) for sequence in (10, 11, 12)] == [0, 0, 0]
     assert partition.refused is None
     assert await send(14) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_bytes_that_are_no_batch_are_refused_as_others_while_nobody_can_append(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A magic of before Kafka 0.11: the refusal does not depend on what the bytes are."""
+    await running.create("t")
+    topic = running.broker.topics.get("t")
+    assert topic is not None
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Retriable(Code.NOT_ENOUGH_REPLICAS, "for now")
+
+    monkeypatch.setattr(type(topic.partitions[0]), "append", refuse)
+    answer = only(await running.ask(produce(bytes(100)), ProduceResponse, 12))
+    assert answer.error_code == Code.NOT_ENOUGH_REPLICAS

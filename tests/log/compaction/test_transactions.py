@@ -144,7 +144,7 @@ def test_nothing_at_or_above_the_last_stable_offset_is_compacted() -> None:
 
 
 def test_an_abort_marker_behind_what_is_compacted_counts() -> None:
-    """It is in the active segment: the worker is told of it."""
+    """It is in the active segment, and the worker knows of it nevertheless."""
     disk, directory, log = made()
     put(log, ("a", "1"))
     write(log, P, ("a", "aborted"))

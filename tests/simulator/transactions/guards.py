@@ -64,7 +64,7 @@ class TransactionGuards:
                 looked = self._looked[who, index] = _Looked(shard)
             if partition.is_open and looked.end != partition.log.end_offset:
                 if partition.leader_epoch != shard.coordinator_epoch:
-                    continue  # led elsewhere since a moment ago, or anew
+                    continue  # another broker leads it by now, or this one in a new epoch
                 self._compare(who, partition, looked)
 
     def _compare(self, who: str, partition: Partition, looked: _Looked) -> None:
