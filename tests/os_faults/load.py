@@ -71,6 +71,7 @@ def _producer(servers: str) -> Producer:
             "enable.idempotence": True,
             "delivery.timeout.ms": 120_000,
             "socket.timeout.ms": 5_000,
+            "request.timeout.ms": 5_000,  # a frozen leader keeps what it was sent for so long
             "reconnect.backoff.max.ms": 200,
             "retry.backoff.ms": 50,
             "linger.ms": 0,

@@ -235,7 +235,7 @@ class ProduceInProgress:
             return
         header = read_header(records)
         producer = header.producer_id, header.producer_epoch, header.base_sequence
-        if not partition.refused.arrived(*producer, self._wall_ms):
+        if not partition.refused.arrived(partition.log.producers, *producer, self._wall_ms):
             raise Retriable(
                 Code.NOT_ENOUGH_REPLICAS,
                 f"an earlier batch of producer {header.producer_id} was refused and must be"
