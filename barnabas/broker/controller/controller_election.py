@@ -237,6 +237,8 @@ class ControllerElection:
         return stand(keeper, own, now, holding=holding)
 
     def _found(self, found: Elected, holding: bool) -> None:
+        if found.store is not None:
+            self._resign("/controller was deleted, and this broker is elected again")
         self.controller, self.epoch = found.controller, found.epoch
         if found.store is not None:
             self._active_controller = ActiveController(

@@ -10,10 +10,11 @@ from typing import cast
 
 import pytest
 
+from barnabas.controller.steps import Steps, Write
 from barnabas.keeper import controller_paths as nodes
 from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.memory import MemoryKeeper
-from barnabas.model.errors import Code
+from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -152,6 +153,27 @@ async def test_a_controller_whose_node_is_deleted_is_elected_again(tmp_path: Pat
         await clustered.create("t", 2, 2)
         clusters = [broker.cluster for broker in clustered.brokers.values()]
         assert sum(each is not None and each.controlling.active for each in clusters) == 1
+
+
+async def test_requests_to_a_controller_that_is_elected_again_are_answered(tmp_path: Path) -> None:
+    """The one of the earlier epoch is closed: nobody waits for it."""
+
+    def checked() -> Steps[None]:
+        yield Write([])
+
+    async with cluster_of(tmp_path, 1) as clustered:
+        cluster = clustered.brokers[1].cluster
+        assert cluster is not None
+        epoch = cluster.controlling.epoch
+        keeper_of(clustered).delete(nodes.CONTROLLER)
+        asked = []
+        while cluster.controlling.epoch == epoch:
+            task = asyncio.ensure_future(cluster.controlling.ask(lambda machine, now: checked()))
+            asked.append(task)
+            await asyncio.sleep(0)
+        done, waiting = await asyncio.wait(asked, timeout=30)
+        assert not waiting
+        assert all(isinstance(each.exception(), KafkaError | None) for each in done)
 
 
 async def test_one_whose_epoch_is_over_writes_nothing_and_stands_again(tmp_path: Path) -> None:
