@@ -1,0 +1,9 @@
+"""SASL: how a client proves who it is.
+
+- mechanism: what all mechanisms share
+- plain, scram_server, scram_client, scram_messages, oauthbearer: the mechanisms
+- credentials: what the broker stores of a SCRAM password
+- login: the broker's side of a login, request by request
+- client_login: the client's side
+- jaas: users and passwords in sasl.jaas.config
+"""
