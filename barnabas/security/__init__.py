@@ -2,5 +2,6 @@
 
 - principal: the name of an authenticated client
 - sasl: mechanisms, credentials, and the order of requests of a login
+- acl: access rules and their decision
 Not here: connections, the keeper, certificates (broker/security/, client/security/).
 """

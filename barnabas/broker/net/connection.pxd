@@ -25,6 +25,7 @@ cdef class Connection:
     cdef bint _turning
     cdef readonly str peer
     cdef readonly str host
+    cdef public object principal
     cdef public str client_id
     cdef public str client
     cdef public object lane

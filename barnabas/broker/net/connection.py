@@ -2,15 +2,13 @@
 """One client's connection: frames in, replies out, in the order of their requests.
 
 In: readiness of the stream. Out: frames to the dispatcher, replies to the stream.
-Always: replies leave in request order; the memory of one connection is
-bounded (one frame in progress, REQUESTS_MAX unanswered requests, no reading while
-replies are unsent, no further request while they are many); a frame's bytes are valid only
-while it is handled.
+Always: replies leave in request order; the memory of one connection is bounded (one frame in
+progress, REQUESTS_MAX unanswered requests, no reading while replies are unsent, no further
+request while they are many); a frame's bytes are valid only while it is handled.
 Not here: what a request means (dispatch.py), which connection is next (lanes.py), what the
 connections of a listener share (listener_context.py), frames that take several reads (frame.py).
 
-This is plain Python. If a compiler is available, Cython compiles this file with the types in
-connection.pxd; `COMPILED` says which of the two is running.
+Cython compiles this file with the types in connection.pxd; `COMPILED` says whether it has.
 """
 
 from collections import deque
@@ -28,6 +26,7 @@ from barnabas.broker.net.lanes import Lane
 from barnabas.broker.net.listener_context import ListenerContext, Parts
 from barnabas.model.errors import KafkaError
 from barnabas.model.ports import Buffer, FileSlice, Stream
+from barnabas.security.principal import ANONYMOUS
 
 COMPILED = not __file__.endswith(".py")
 
@@ -57,7 +56,7 @@ class Connection:
     __slots__ = (
         "_busy", "_context", "_frame", "_kept", "_out", "_pending", "_reading", "_slots", "_stream",
         "_turning", "_unsent", "_wants_room", "_writing", "active_ms", "client", "client_id",
-        "host", "lane", "light", "open", "peer", "queued",
+        "host", "lane", "light", "open", "peer", "principal", "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, context: ListenerContext) -> None:
@@ -75,6 +74,7 @@ class Connection:
         self._wants_room = False  # for a frame; nothing is read until there is memory
         self.peer = stream.peer
         self.host = stream.peer.rpartition(":")[0]
+        self.principal = ANONYMOUS  # until a login or a certificate says who it is
         self.client_id = ""
         self.client = ""  # software name and version, from ApiVersions
         self.lane = Lane.CONTROL
