@@ -8,14 +8,14 @@ Not here: which real ports are used (main.py).
 
 import asyncio
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from secrets import randbelow
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from barnabas.broker.catalog import Catalog
 from barnabas.broker.catalog_interface import AnyCatalog
-from barnabas.broker.cluster_member import ClusterMember
+from barnabas.broker.cluster_member import ClusterMember, LiveBroker, at_listener
 from barnabas.broker.loop_heartbeat import LoopHeartbeat
 from barnabas.broker.metrics import Counts
 from barnabas.broker.net.buffers import Buffers
@@ -25,6 +25,7 @@ from barnabas.broker.net.fetch_sessions import FetchSessions
 from barnabas.broker.net.file_descriptors import FileDescriptorBudget
 from barnabas.broker.net.lanes import Lanes
 from barnabas.broker.net.listener_context import ListenerContext
+from barnabas.broker.net.listeners import OpenListeners
 from barnabas.broker.net.refused_requests import RefusedRequests
 from barnabas.broker.partition import Partition
 from barnabas.broker.storage.cleaner import Cleaner
@@ -39,9 +40,9 @@ from barnabas.config.resolve import Layers
 from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.paths import GROUPS, uuid_text
 from barnabas.log.directory.checkpoints import MetaProperties
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
-from barnabas.model.ports import Clock, Disk, Listening, Network, Stream
+from barnabas.model.ports import Clock, Disk, Network
 from barnabas.system.logs import Logger
 
 if TYPE_CHECKING:
@@ -78,8 +79,6 @@ class Broker:
         self.static = settings
         self.descriptors = FileDescriptorBudget(open_files_max, disk.open_files)
         self._network = network
-        self._host_name = host_name  # asked only if needed: the answer may take a while
-        self._listening: list[Listening] = []
         self._metrics: asyncio.Server | None = None
         self.layers = Layers(settings)
         self.config = BrokerConfig(self.layers)
@@ -88,7 +87,6 @@ class Broker:
         self._refusals = RefusedRequests(log, self.loop)
         self.topics = Topics()
         self.connections: dict[Connection, None] = {}
-        self._by_host: dict[str, int] = {}
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots, lambda: randbelow(2**31 - 1) + 1
         )
@@ -104,8 +102,9 @@ class Broker:
             Buffers(bytes_max if bytes_max > 0 else FRAMES_BYTES_MAX),
             self.config.socket_request_max_bytes,
         )
+        self.listeners = OpenListeners(self, network, self._context, host_name)
         self.heartbeat = LoopHeartbeat(clock, self.loop, log)
-        self.housekeeping = Housekeeping(self, self._context)
+        self.housekeeping = Housekeeping(self, self.listeners.contexts)
         self.cleaner = Cleaner(self)
         self.recompression: Recompression | None = None  # created when a topic first needs it
         self.moves = Moves(self)
@@ -177,11 +176,10 @@ class Broker:
         self.heartbeat.start()
         self.housekeeping.start()
         self.cleaner.start()
-        for listener in self.config.listeners:
-            self._listening.append(
-                self._network.listen(listener.host, listener.port, self._accepted)
-            )
-        self._advertise()
+        self.listeners.open()
+        first = self.config.listeners[0].name
+        advertised = self.listeners.advertised
+        self.host, self.port = advertised.get(first) or next(iter(advertised.values()))
 
     def _load_groups(self) -> None:
         from barnabas.broker.groups.coordination import coordination
@@ -193,25 +191,6 @@ class Broker:
 
         transaction_coordination(self)
 
-    def _advertise(self) -> None:
-        listening = self._listening[0]
-        self.host, self.port = listening.host, listening.port
-        if self.config.advertised_listeners:
-            advertised = self.config.advertised_listeners[0]
-            self.host, self.port = advertised.host, advertised.port or listening.port
-        elif self.host in ("0.0.0.0", "::"):
-            self.host = self._host_name()
-            self.log.info(
-                "listening on every interface: clients get the name of this machine",
-                address=str(Address(self.host, self.port)),
-                change_with="advertised.listeners",
-            )
-
-    @property
-    def listening_port(self) -> int:
-        """The actual port, if port 0 was requested."""
-        return self._listening[0].port if self._listening else 0
-
     async def start_metrics(self) -> None:
         address = self.config.metrics_listen
         if address is not None:
@@ -222,12 +201,15 @@ class Broker:
             host, port = self._metrics.sockets[0].getsockname()[:2]
             self.log.info("metrics served", at=f"http://{Address(host, port)}/metrics")
 
-    def nodes(self) -> list[ClusterMember]:
-        """The live brokers, as clients see them; at least this one."""
-        own = ClusterMember(BrokerId(self.id), self.host, self.port, self.config.broker_rack)
+    def nodes(self, listener: str) -> list[ClusterMember]:
+        """The live brokers, as clients of this listener see them: those that have it too. Empty:
+        the listener between brokers."""
         if self.cluster is None or not self.cluster.members:
-            return [own]
-        return list(self.cluster.members.values())
+            own = LiveBroker(BrokerId(self.id), self.config.broker_rack, self.listeners.advertised)
+            brokers: Iterable[LiveBroker] = [own]
+        else:
+            brokers = self.cluster.members.values()
+        return at_listener(brokers, listener or self.config.between_brokers)
 
     @property
     def controller_id(self) -> int:
@@ -237,12 +219,26 @@ class Broker:
         controller = self.cluster.controller_id
         return -1 if controller is None else controller
 
-    def offline(self, partition: Partition) -> list[int]:
-        """Its replicas that are unreachable."""
+    def offline(self, partition: Partition, live: Container[int]) -> list[int]:
+        """Its replicas that are unreachable; `live`: the brokers that the client can connect to."""
         if self.cluster is None:
             return [] if partition.is_open else [partition.leader]
-        live = self.cluster.members
         return [each for each in partition.replicas if each not in live]
+
+    def leader_error(self, partition: Partition, live: Container[int], version: int) -> int:
+        """0, or why a client that can connect to the brokers in `live` cannot use the leader.
+
+        `version`: of Metadata, which has LISTENER_NOT_FOUND since 6.
+        """
+        leader = partition.leader
+        if leader in live:
+            return 0
+        if leader < 0:
+            return Code.LEADER_NOT_AVAILABLE
+        members = {self.id: None} if self.cluster is None else self.cluster.members
+        if leader not in members:  # it has just left: the next leader is not elected yet
+            return 0
+        return Code.LISTENER_NOT_FOUND if version >= 6 else Code.LEADER_NOT_AVAILABLE
 
     @property
     def request_buffer_bytes(self) -> int:
@@ -255,8 +251,7 @@ class Broker:
         """
         if self.cluster is not None:
             await self.cluster.leave()
-        for listening in self._listening:
-            listening.close()
+        self.listeners.close()
         await self.dispatcher.finish()
         self._refusals.flush()
         for connection in tuple(self.connections):
@@ -317,30 +312,9 @@ class Broker:
 
     # Connections
 
-    def _accepted(self, stream: Stream) -> None:
-        host = stream.peer.rpartition(":")[0]
-        from_host = self._by_host.get(host, 0)
-        limit, option = self.config.max_connections, "max.connections"
-        if self.descriptors.connections_max < limit:
-            limit = self.descriptors.connections_max
-            option = "the number of connections that the limit of open files allows"
-        if from_host >= self.config.max_connections_per_ip:
-            limit, option = self.config.max_connections_per_ip, "max.connections.per.ip"
-        elif len(self.connections) < limit:
-            self._by_host[host] = from_host + 1
-            self.connections[Connection(stream, self._context)] = None
-            self.counts.connections_accepted += 1
-            return
-        stream.close()
-        self.counts.connections_refused += 1
-        self.log.warning("connection refused", peer=stream.peer, reason=f"{option} is {limit}")
-
     def _closed(self, connection: Connection, reason: str) -> None:
         self.connections.pop(connection, None)
-        host = connection.host
-        self._by_host[host] -= 1
-        if not self._by_host[host]:
-            del self._by_host[host]
+        self.listeners.closed(connection)
         if reason:
             self.counts.connections_broken += 1
             self.log.warning(

@@ -12,15 +12,33 @@ from barnabas.cli.brokers.ready import READY_LINE, SUPERVISED, say
 from barnabas.cli.options import list_options, pairs, read_properties
 from barnabas.config import broker
 from barnabas.config.alter import check_static, without_effect
-from barnabas.config.kinds import Address, parse_address
+from barnabas.config.broker_listeners import check_exposure
+from barnabas.config.kinds import Address, ListenerAddress, Listeners, parse_address
 from barnabas.model.errors import KafkaError
 
 DEFAULT_DATA = "barnabas-data"
+DEFAULT_LISTENER = "PLAINTEXT"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 ID_MAX = 2**31 - 1
 BROKERS_MAX = 64
 _MEMORY = "/dev/shm"
 _START_TICKS = 21  # of the fields of /proc/self/stat, counted from 0
+
+
+class NamedAddress(click.ParamType[ListenerAddress]):
+    """[NAME://]HOST:PORT."""
+
+    name = "[NAME://]HOST:PORT"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> ListenerAddress:
+        text = str(value)
+        try:
+            (found,) = Listeners().parse(text if "://" in text else f"PLAINTEXT://{text}")
+        except ValueError as problem:
+            self.fail(f"{value!r}: {problem}", param, ctx)
+        return found
 
 
 class HostAndPort(click.ParamType[Address]):
@@ -47,8 +65,15 @@ class HostAndPort(click.ParamType[Address]):
 @click.option("--ephemeral", is_flag=True, help="Keep records in memory only.")
 @click.option(
     "--listen",
-    type=HostAndPort(),
-    help=f"The address to listen on; port 0 picks a free port. [default: {DEFAULT_LISTEN}]",
+    type=NamedAddress(),
+    multiple=True,
+    help="The address to listen on; port 0 picks a free port. SSL://HOST:PORT encrypts. Repeat the "
+    f"option for several listeners. [default: {DEFAULT_LISTEN}]",
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Allow clients of other machines on a PLAINTEXT listener: no encryption, no login.",
 )
 @click.option(
     "-n",
@@ -89,7 +114,8 @@ class HostAndPort(click.ParamType[Address]):
 def command(
     data: tuple[str, ...],
     ephemeral: bool,
-    listen: Address | None,
+    listen: tuple[ListenerAddress, ...],
+    insecure: bool,
     brokers: int | None,
     zookeeper: str | None,
     id_: int | None,
@@ -110,25 +136,24 @@ def command(
         raise click.UsageError("--data and --ephemeral exclude each other")
     if any("," in path for path in data):
         raise click.UsageError("--data: a comma parts directories; give --data once for each")
-    static = _static(settings, file)
+    static = _static(settings, file, listen, insecure)
     if rack is not None:
         static["broker.rack"] = rack
     if zookeeper is not None:
         static["zookeeper.connect"] = _zookeeper(zookeeper)
     kept_in = data or broker.BrokerConfig(static).directories
     if brokers is not None:
-        where = listen or parse_address(DEFAULT_LISTEN)
+        where = listen or (ListenerAddress(DEFAULT_LISTENER, *parse_address(DEFAULT_LISTEN)),)
         from barnabas.cli.brokers.up_cluster import run as run_several
 
+        if static["listeners"] == Listeners().format(where):
+            del static["listeners"]
         with _directories(data or (DEFAULT_DATA,), ephemeral) as directories:
             return run_several(
                 brokers, 1 if id_ is None else id_, directories, where, metrics, static, _say_ready
             )
     if id_ is not None:
         static["node.id"] = str(id_)
-    if listen is not None:
-        static["listeners"] = f"PLAINTEXT://{listen}"
-    static.setdefault("listeners", f"PLAINTEXT://{DEFAULT_LISTEN}")
     if metrics is not None:
         static["metrics.listen"] = str(metrics)
     with _directories(kept_in, ephemeral) as directories:
@@ -156,10 +181,22 @@ def _zookeeper(addresses: str) -> str:
     return addresses
 
 
-def _static(settings: tuple[str, ...], file: str | None) -> dict[str, str]:
+def _static(
+    settings: tuple[str, ...],
+    file: str | None,
+    listen: tuple[ListenerAddress, ...],
+    insecure: bool,
+) -> dict[str, str]:
     given = {} if file is None else read_properties(file)
+    given.update(pairs(settings))
+    if listen:
+        given["listeners"] = Listeners().format(listen)
+    given.setdefault("listeners", f"{DEFAULT_LISTENER}://{DEFAULT_LISTEN}")
+    if insecure:
+        given["listeners.insecure.allow"] = "true"
     try:
-        static = check_static({**given, **pairs(settings)})
+        static = check_static(given)
+        check_exposure(broker.BrokerConfig(static))
     except KafkaError as problem:
         raise click.UsageError(problem.detail) from None
     for name, reason in without_effect(static):

@@ -7,7 +7,8 @@ properties: the format of server.properties files
 alter: whether a setting may be changed
 describe: the response to DescribeConfigs
 topic, group, client, client_metrics: the options of each
-broker, broker_cluster, broker_log, broker_roles: the options of a broker
+broker, broker_cluster, broker_listeners, broker_log, broker_roles: the options of a broker
+listener_options: options of one listener (`listener.name.NAME.OPTION`)
 no_effect: options that are accepted and have no effect
 unsupported: Kafka's options that are refused, and the reason
 kafka_options, kafka_table, kafka_table_security: the rest of Kafka's broker options, described only

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from barnabas.config import broker, topic, unsupported
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import List
+from barnabas.config.listener_options import PREFIX, check_name, renamed, split_name
 from barnabas.config.option import Option, invalid, nearest
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
@@ -55,6 +56,8 @@ def broker_option(name: str) -> Option[Any]:
     """
     if option := broker.OPTIONS.get(name):
         return option
+    if name.startswith(PREFIX):
+        return renamed(broker.OPTIONS[check_name(name, broker.OPTIONS)], name)
     if unsupported.is_refused(name):
         from barnabas.config.kafka_options import reason
 
@@ -72,6 +75,8 @@ def without_effect(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """
     for name, text in settings.items():
         option = broker.OPTIONS.get(name)
+        if name.startswith(PREFIX):
+            continue
         if option is None:
             from barnabas.config.kafka_options import reason
 
@@ -97,7 +102,14 @@ def check_static(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings a broker starts with."""
     for name, text in settings.items():
         broker_option(name).parse(text)
-    BrokerConfig(settings)
+    config = BrokerConfig(settings)
+    listeners = {each.name.lower() for each in config.listeners}
+    for name in settings:
+        if name.startswith(PREFIX) and (listener := split_name(name).listener) not in listeners:
+            raise invalid(
+                f"broker option {name[:100]}: there is no listener {listener.upper()[:100]};"
+                f" listeners has {', '.join(sorted(each.upper() for each in listeners))}"
+            )
     return dict(settings)
 
 

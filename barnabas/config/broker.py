@@ -1,13 +1,15 @@
-"""Every option of a broker: its id, its listeners, its limits.
+"""Every option of a broker: its id and its limits.
 
-Names and defaults are Kafka's, except `metrics.listen` and `keeper.file`. Options come from four
-files by subject: this one, `broker_cluster.py`, `broker_log.py` and `broker_roles.py`.
+Names and defaults are Kafka's, except `metrics.listen`, `keeper.file` and
+`listeners.insecure.allow`. Options come from files by subject: this one, `broker_cluster.py`,
+`broker_listeners.py`, `broker_log.py` and `broker_roles.py`.
 Not here: Kafka's options without a meaning here (unsupported.py).
 """
 
 from collections.abc import Mapping
 
 from barnabas.config.broker_cluster import ClusterOptions
+from barnabas.config.broker_listeners import ListenerOptions
 from barnabas.config.broker_log import LogOptions
 from barnabas.config.broker_roles import RoleOptions
 from barnabas.config.kinds import (
@@ -18,8 +20,6 @@ from barnabas.config.kinds import (
     HostPort,
     Int,
     List,
-    ListenerAddress,
-    Listeners,
     Milliseconds,
     Text,
 )
@@ -27,7 +27,7 @@ from barnabas.config.option import Option, Scope, declared, invalid
 from barnabas.config.resolve import NO_LAYERS, Layers
 
 
-class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
+class BrokerConfig(ClusterOptions, ListenerOptions, LogOptions, RoleOptions):
     """The effective options of one broker, parsed."""
 
     node_id = Option[int](
@@ -55,22 +55,6 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
         needs_restart=True,
         doc="The rack of this broker: replicas are spread over racks, and clients can read "
         "from their own.",
-    )
-    listeners = Option[tuple[ListenerAddress, ...]](
-        name="listeners",
-        kind=Listeners(),
-        default=(ListenerAddress("PLAINTEXT", "", 9092),),
-        scope=Scope.BROKER,
-        needs_restart=True,
-        doc="The addresses that the broker listens on. Port 0 picks a free port.",
-    )
-    advertised_listeners = Option[tuple[ListenerAddress, ...] | None](
-        name="advertised.listeners",
-        kind=Listeners(),
-        default=None,
-        scope=Scope.BROKER,
-        needs_restart=True,
-        doc="The addresses given to clients; unset: those of listeners.",
     )
     log_dirs = Option[tuple[str, ...] | None](
         name="log.dirs",
@@ -251,12 +235,7 @@ class BrokerConfig(ClusterOptions, LogOptions, RoleOptions):
                 "broker option queued.max.request.bytes = 0 would hold no request at all: "
                 "give a number of bytes, or -1 for 256 MiB"
             )
-        for advertised in self.advertised_listeners or ():
-            if advertised.host in ("", "0.0.0.0", "::"):
-                raise invalid(
-                    f"broker option advertised.listeners: clients cannot connect to {advertised}: "
-                    "name a host they can reach"
-                )
+        self.check_listeners()
 
     @property
     def directories(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from barnabas.config import broker, topic
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import ConfigType
+from barnabas.config.listener_options import PREFIX, check_name, renamed
 from barnabas.config.option import Option
 from barnabas.config.resolve import ConfigSource, Layers, Setting, names_on_broker
 from barnabas.config.topic import TopicConfig
@@ -50,7 +51,7 @@ def describe_broker(
 
     config = BrokerConfig(layers)
     others = {
-        name: kafka_options.ignored_option(name)
+        name: _not_declared(name)
         for name in (*kafka_options.OPTIONS, *layers.names())
         if name not in broker.OPTIONS
     }
@@ -66,6 +67,15 @@ def describe_broker(
                     *(each for each in settings if each.source is not ConfigSource.STATIC_BROKER),
                 ]
         yield _described(option, text, settings, read_only=option.needs_restart)
+
+
+def _not_declared(name: str) -> Option[Any]:
+    """Of one listener, or without an effect here."""
+    from barnabas.config import kafka_options
+
+    if name.startswith(PREFIX):
+        return renamed(broker.OPTIONS[check_name(name, broker.OPTIONS)], name)
+    return kafka_options.ignored_option(name)
 
 
 def describe_group(settings: Mapping[str, str], layers: Layers) -> Iterator[Described]:

@@ -141,15 +141,10 @@ group.streams.session.timeout.ms int 45000
   A member of a streams group that sends no heartbeat for this long is removed.
 initial.broker.registration.timeout.ms int 60000
   How long a starting broker waits for its registration by the quorum.
-inter.broker.listener.name string -
-  The listener for connections between brokers. Barnabas has one listener.
 kafka.metrics.polling.interval.secs int 10
   How often metrics reporters are polled.
 kafka.metrics.reporters list ''
   Java classes that report metrics.
-listener.security.protocol.map string
-    SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT dynamic
-  The security protocol of each listener. Barnabas supports PLAINTEXT only.
 log.cleaner.io.buffer.load.factor double 0.9 dynamic
   The maximum load factor of the key table of the log cleaner.
 log.cleaner.io.buffer.size int 524288 dynamic

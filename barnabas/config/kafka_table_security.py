@@ -183,8 +183,6 @@ sasl.server.callback.handler.class class -
   The Java class that handles SASL callbacks of the broker.
 sasl.server.max.receive.size int 524288
   The maximum size of a SASL message of a client.
-security.inter.broker.protocol string PLAINTEXT
-  The security protocol between brokers. Barnabas supports PLAINTEXT only.
 security.providers string -
   Java classes that provide security algorithms.
 ssl.allow.dn.changes boolean false

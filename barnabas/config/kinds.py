@@ -15,7 +15,6 @@ T = TypeVar("T")
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
-PLAINTEXT = "PLAINTEXT"
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _TEXT_LENGTH_MAX = 32_767  # the longest string the older encodings of the protocol can carry
 
@@ -316,33 +315,26 @@ class HostPort(Kind[Address]):
 
 
 class Listeners(Kind[tuple[ListenerAddress, ...]]):
-    """PLAINTEXT://HOST:PORT: a list, as Kafka has it, of the one protocol there is.
-
-    Another name is refused: a user who configures SSL must not get plain text.
-    """
+    """NAME://HOST:PORT between commas. Names are written in upper case, as Kafka does."""
 
     __slots__ = ()
     type = ConfigType.LIST
 
     def parse(self, text: str) -> tuple[ListenerAddress, ...]:
-        found: list[ListenerAddress] = []
+        found: dict[str, ListenerAddress] = {}
         for part in text.split(","):
             name, separator, rest = part.strip().partition("://")
-            if not separator or not re.fullmatch(r"[A-Za-z0-9_]+", name, re.ASCII):
+            if not separator or not re.fullmatch(r"[A-Za-z0-9_-]+", name, re.ASCII):
                 raise ValueError(f"expected {self.bounds()}")
-            if name.upper() != PLAINTEXT:
-                raise ValueError(
-                    f"expected {self.bounds()}: {name.upper()} is not supported, neither as a"
-                    " protocol nor as a name in listener.security.protocol.map"
-                )
+            name = name.upper()
             host, port = parse_address(rest)
-            if found:
-                raise ValueError(f"expected {self.bounds()}, but {PLAINTEXT} occurs twice")
-            found.append(ListenerAddress(PLAINTEXT, host, port))
-        return tuple(found)
+            if name in found:
+                raise ValueError(f"expected {self.bounds()}, but {name} occurs twice")
+            found[name] = ListenerAddress(name, host, port)
+        return tuple(found.values())
 
     def format(self, value: tuple[ListenerAddress, ...]) -> str:
         return ",".join(map(str, value))
 
     def bounds(self) -> str:
-        return "PLAINTEXT://HOST:PORT, once"
+        return "NAME://HOST:PORT between commas, each name once"

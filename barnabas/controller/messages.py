@@ -54,7 +54,7 @@ from barnabas.wire.messages.update_metadata import (
 SOME, ALL = 1, 2  # `type`
 DELETED = BrokerId(-2)  # as leader
 EPOCH_DELETED = -2  # as leader epoch
-PLAINTEXT = 0
+_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 class RequestBuilder:
@@ -236,7 +236,7 @@ def live_brokers(brokers: Iterable[BrokerInfo]) -> list[UpdateMetadataBroker]:
                     port=each.port,
                     host=each.host,
                     listener=each.listener,
-                    security_protocol=PLAINTEXT,
+                    security_protocol=_PROTOCOLS.get(each.protocol, 0),
                 )
                 for each in broker.endpoints
             ],

@@ -23,6 +23,7 @@ class BrokerEndpoint(NamedTuple):
     listener: str
     host: str
     port: int
+    protocol: str = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class Endpoint(NamedTuple):
     listener: str
     host: str
     port: int
+    protocol: str = "PLAINTEXT"
 
 
 class Registration(NamedTuple):
@@ -53,20 +54,20 @@ def broker(id_: int) -> str:
 
 
 def broker_data(registration: Registration, wall_ms: int) -> bytes:
-    first = registration.endpoints[0]
+    plain = [each for each in registration.endpoints if each.protocol == "PLAINTEXT"]
     return write_json(
         {
             "version": 5,
-            "host": first.host,
-            "port": first.port,
+            "host": plain[0].host if plain else None,  # for the oldest clients
+            "port": plain[0].port if plain else -1,
             "jmx_port": -1,
             "timestamp": str(wall_ms),
             "endpoints": [
                 f"{listener}://{f'[{host}]' if ':' in host else host}:{port}"
-                for listener, host, port in registration.endpoints
+                for listener, host, port, _ in registration.endpoints
             ],
             "listener_security_protocol_map": {
-                each.listener: "PLAINTEXT" for each in registration.endpoints
+                each.listener: each.protocol for each in registration.endpoints
             },
             "rack": registration.rack,
             "features": {},
@@ -80,10 +81,12 @@ def read_broker(path: str, data: bytes) -> Registration:
     fields = read_json(path, data)
     try:
         endpoints = []
+        protocols = fields.get("listener_security_protocol_map") or {}
         for text in fields["endpoints"]:
             listener, _, address = text.partition("://")
             host, _, port = address.rpartition(":")
-            endpoints.append(Endpoint(listener, host.strip("[]"), int(port)))
+            protocol = str(protocols.get(listener, listener))
+            endpoints.append(Endpoint(listener, host.strip("[]"), int(port), protocol))
         rack = fields.get("rack")
         if not endpoints or not isinstance(rack, str | None):
             raise ValueError(f"endpoints {endpoints}, rack {rack!r}")

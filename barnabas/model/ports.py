@@ -168,10 +168,16 @@ class Listening(Protocol):
 class Network(Protocol):
     """Opens listeners and connections."""
 
-    def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> Listening: ...
+    def listen(
+        self, host: str, port: int, accepted: Callable[[Stream], None], near: bool = True
+    ) -> Listening:
+        """`near`: brokers of this machine and user may also come by a cheaper way, which has
+        neither encryption nor a login.
+        """
+        ...
 
-    async def connect(self, host: str, port: int) -> Stream:
+    async def connect(self, host: str, port: int, near: bool = True) -> Stream:
         """Connect; OSError if the address does not answer. A caller with a shorter
-        timeout cancels.
+        timeout cancels. `near`: the cheaper way may be used, if there is one.
         """
         ...

@@ -221,20 +221,22 @@ class SystemNetwork:
         self._log = log
         self._pipe: Pipe | None = None  # for outgoing connections, created with the first one
 
-    def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> SocketListening:
+    def listen(
+        self, host: str, port: int, accepted: Callable[[Stream], None], near: bool = True
+    ) -> SocketListening:
         try:
             listening = _bound(host, port)
         except OSError as error:
             problem = f"cannot listen on {host}:{port}: {error.strerror}"
             raise OSError(error.errno, problem) from None
-        near = _bound_unix(*listening.getsockname()[:2])
-        return SocketListening(listening, near, accepted, asyncio.get_running_loop(), self._log)
+        unix = _bound_unix(*listening.getsockname()[:2]) if near else None
+        return SocketListening(listening, unix, accepted, asyncio.get_running_loop(), self._log)
 
-    async def connect(self, host: str, port: int) -> SocketStream:
+    async def connect(self, host: str, port: int, near: bool = True) -> SocketStream:
         loop = asyncio.get_running_loop()
-        near = _connected_unix(host, port)
-        if near is not None:
-            return SocketStream(near, f"{host}:{port}", loop, self._own_pipe())
+        unix = _connected_unix(host, port) if near else None
+        if unix is not None:
+            return SocketStream(unix, f"{host}:{port}", loop, self._own_pipe())
         problem = OSError(f"{host} has no address")
         for family, address in await _addresses(loop, host, port):
             opened = socket.socket(family, socket.SOCK_STREAM)

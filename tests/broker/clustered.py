@@ -184,8 +184,7 @@ async def kill(broker: Broker) -> None:
     """Everything of it ends at once; the files stay as they are."""
     cluster = broker.cluster
     assert cluster is not None
-    for listening in broker._listening:
-        listening.close()
+    broker.listeners.close()
     for connection in tuple(broker.connections):
         connection.close("")
     cluster.peers.close()

@@ -132,11 +132,13 @@ class Doorway:
 class NoNetwork:
     """Never listens; keeps what a listener would call."""
 
-    def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> Doorway:
+    def listen(
+        self, host: str, port: int, accepted: Callable[[Stream], None], near: bool = True
+    ) -> Doorway:
         self.doorway = Doorway(accepted)
         return self.doorway
 
-    async def connect(self, host: str, port: int) -> Stream:
+    async def connect(self, host: str, port: int, near: bool = True) -> Stream:
         raise OSError(f"{host}:{port}: there is no network")
 
 

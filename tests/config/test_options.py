@@ -104,14 +104,6 @@ def test_a_list_takes_each_known_word_once() -> None:
             option.parse(text)
 
 
-@pytest.mark.parametrize("name", ["SSL", "SASL_PLAINTEXT", "SASL_SSL", "CONTROLLER", "inside"])
-def test_a_listener_that_would_not_be_what_it_is_called_is_refused(name: str) -> None:
-    for text in (f"{name}://h:1", f"PLAINTEXT://h:1,{name}://h:2"):
-        with pytest.raises(InvalidRequest, match=f"{name.upper()} is not supported") as refused:
-            BrokerConfig.listeners.parse(text)
-        assert refused.value.code == Code.INVALID_CONFIG
-
-
 def test_listeners_are_names_with_addresses() -> None:
     parse = BrokerConfig.listeners.parse
     assert parse("PLAINTEXT://:9092") == (ListenerAddress("PLAINTEXT", "", 9092),)

@@ -419,12 +419,14 @@ class HostNetwork:
         self._loop = loop
         self._host = host
 
-    def listen(self, host: str, port: int, accepted: Callable[[Stream], None]) -> Listener:
+    def listen(
+        self, host: str, port: int, accepted: Callable[[Stream], None], near: bool = True
+    ) -> Listener:
         if (self._host, port) in self._network.listeners:
             raise OSError(98, f"cannot listen on {self._host}:{port}: address in use")
         listener = Listener(self._network, self._host, port, self._loop, accepted)
         self._network.listeners[self._host, port] = listener
         return listener
 
-    async def connect(self, host: str, port: int) -> Stream:
+    async def connect(self, host: str, port: int, near: bool = True) -> Stream:
         return await self._network.open(self._loop, self._host, Address(host, port))

@@ -28,7 +28,7 @@ from barnabas.broker.cluster.registration import (
     prepare,
 )
 from barnabas.broker.cluster.settings import ClusterSettings, read_all, read_changes, read_topics
-from barnabas.broker.cluster_member import ClusterMember
+from barnabas.broker.cluster_member import LiveBroker, at_listener
 from barnabas.broker.controller.controller_election import ControllerElection
 from barnabas.broker.replicas.roles import Replicas
 from barnabas.config.kinds import Address
@@ -77,7 +77,7 @@ class ClusterMembership:
         self.controlling = ControllerElection(
             broker, self.peers, self._keeper_calls.in_thread, self._meet
         )
-        self.members: dict[BrokerId, ClusterMember] = {}
+        self.members: dict[BrokerId, LiveBroker] = {}
         self.broker_epoch = -1
         self.registered = asyncio.Event()  # with `broker_epoch`
         self.ready = asyncio.Event()  # the controller has sent the cluster's metadata
@@ -121,12 +121,15 @@ class ClusterMembership:
 
     async def _register(self, keeper: Keeper) -> None:
         broker = self._broker
-        endpoint = paths.Endpoint(broker.config.listeners[0].name, broker.host, broker.port)
+        endpoints = tuple(
+            paths.Endpoint(name, *address, broker.listeners.protocols[name].name)
+            for name, address in broker.listeners.advertised.items()
+        )
         directories = tuple(
             log_directory.logs.meta.directory_id for log_directory in broker.logs.log_directories
         )
         registration = paths.Registration(
-            (endpoint,),
+            endpoints,
             broker.config.broker_rack,
             directories,
             broker.config.min_insync_replicas,
@@ -327,8 +330,10 @@ class ClusterMembership:
         # Other tasks may have run meanwhile.
         self.admit(request.controller_id, request.controller_epoch, request.broker_epoch)
         self.members = {
-            BrokerId(each.id): ClusterMember(
-                BrokerId(each.id), each.endpoints[0].host, each.endpoints[0].port, each.rack
+            BrokerId(each.id): LiveBroker(
+                BrokerId(each.id),
+                each.rack,
+                {at.listener: Address(at.host, at.port) for at in each.endpoints},
             )
             for each in request.live_brokers
             if each.endpoints
@@ -339,7 +344,8 @@ class ClusterMembership:
         self.ready.set()
 
     def _meet(self) -> None:
-        self.peers.known({each.id: Address(each.host, each.port) for each in self.members.values()})
+        members = at_listener(self.members.values(), self._broker.config.between_brokers)
+        self.peers.known({each.id: Address(each.host, each.port) for each in members})
 
     async def learn(self, topics: Iterable[tuple[str, UUID]]) -> None:
         """Read the settings of new topics, so that `view.topic` can create them."""

@@ -231,11 +231,13 @@ class ActiveController:
 
     def _send(self, step: SendRequest) -> "asyncio.Future[None]":
         # A newly registered broker is not in the metadata of this broker yet.
+        between = self._broker.config.between_brokers
         self._peers.known(
             {
-                id_: Address(each.endpoints[0].host, each.endpoints[0].port)
+                id_: Address(at.host, at.port)
                 for id_, each in self.machine.cluster.brokers.items()
-                if each.endpoints
+                for at in each.endpoints
+                if at.listener == between
             }
         )
         return self._channels.send(step.broker, step.message)

@@ -29,7 +29,7 @@ def handle(
         controller_id=broker.controller_id,
         brokers=[
             DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in broker.nodes()
+            for node in broker.nodes(call.connection.listener)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

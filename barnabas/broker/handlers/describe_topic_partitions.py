@@ -3,7 +3,7 @@
 Always: a page ends after `limit` partitions; its cursor is where the next one begins.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.net.dispatch import Call
@@ -22,6 +22,9 @@ from barnabas.wire.messages.describe_topic_partitions import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
+LISTENERS_SINCE = 6  # of Metadata, whose rule this API follows
+NO_LEADER = -1
+
 
 def handle(
     broker: "Broker", request: DescribeTopicPartitionsRequest, call: Call
@@ -37,6 +40,7 @@ def handle(
     left = min(broker.config.max_request_partition_size_limit, request.response_partition_limit)
     left = max(left, 1)
     page: list[DescribeTopicPartitionsResponseTopic] = []
+    live = {node.id for node in broker.nodes(call.connection.listener)}
     for name in names:
         if name < begin:
             continue
@@ -48,7 +52,7 @@ def handle(
             continue
         start = cursor.partition_index if cursor is not None and name == begin else 0
         stop = min(start + left, len(topic.partitions))
-        page.append(_found(broker, topic, start, stop))
+        page.append(_found(broker, topic, start, stop, live))
         if stop < len(topic.partitions):
             return _page(page, Cursor(topic_name=name, partition_index=stop))
         left -= max(stop - start, 0)
@@ -62,7 +66,7 @@ def _page(
 
 
 def _found(
-    broker: "Broker", topic: Topic, start: int, stop: int
+    broker: "Broker", topic: Topic, start: int, stop: int, live: Container[int]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
@@ -71,15 +75,15 @@ def _found(
         is_internal=topic.internal,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=0 if partition.leader >= 0 else Code.LEADER_NOT_AVAILABLE,
+                error_code=(error := broker.leader_error(partition, live, LISTENERS_SINCE)),
                 partition_index=index,
-                leader_id=partition.leader,
+                leader_id=NO_LEADER if error else partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
                 eligible_leader_replicas=[],
                 last_known_elr=[],
-                offline_replicas=broker.offline(partition),
+                offline_replicas=broker.offline(partition, live),
             )
             for index, partition in enumerate(topic.partitions[start:stop], start)
         ],

@@ -52,10 +52,10 @@ def handle(
     reading: Reading
     if request.session_epoch == FINAL_EPOCH:
         broker.fetch_sessions.end(request.session_id)
-        reading = SessionlessFetch(broker, request, call.version)
+        reading = SessionlessFetch(broker, request, call)
     else:
         try:
-            reading = _in_session(broker, request, call.version)
+            reading = _in_session(broker, request, call)
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     plan = reading.plan()
@@ -152,11 +152,12 @@ class FetchPlan:
 class SessionlessFetch:
     """A fetch without a session: every requested partition is answered, in the same order."""
 
-    __slots__ = ("_broker", "_version", "request")
+    __slots__ = ("_broker", "_listener", "_version", "request")
 
-    def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
+    def __init__(self, broker: "Broker", request: FetchRequest, call: Call) -> None:
         self._broker = broker
-        self._version = version
+        self._listener = call.connection.listener
+        self._version = call.version
         self.request = request
 
     def plan(self) -> FetchPlan:
@@ -217,7 +218,9 @@ class SessionlessFetch:
         self._broker.counts.fetched(plan.size)
         return FetchResponse(
             responses=plan.responses,
-            node_endpoints=endpoints(self._broker.cluster, self._version, plan.responses)
+            node_endpoints=endpoints(
+                self._broker.cluster, self._listener, self._version, plan.responses
+            )
             if plan.answer_now
             else [],
         )
@@ -226,20 +229,21 @@ class SessionlessFetch:
 class SessionFetch:
     """A fetch within a session: the session has the partitions, and knows what has changed."""
 
-    __slots__ = ("_broker", "_full", "_session", "_version", "_wanted", "request")
+    __slots__ = ("_broker", "_full", "_listener", "_session", "_version", "_wanted", "request")
 
     def __init__(
         self,
         broker: "Broker",
         request: FetchRequest,
-        version: int,
+        call: Call,
         session: IncrementalSession | None,
         wanted: list[SessionPartition],
         *,
         full: bool,
     ) -> None:
         self._broker = broker
-        self._version = version
+        self._listener = call.connection.listener
+        self._version = call.version
         self._session = session  # None: there was no room for one, as the reply says
         self._wanted = wanted
         self._full = full
@@ -284,7 +288,7 @@ class SessionFetch:
         return FetchResponse(
             session_id=session.id if session is not None else NO_SESSION,
             responses=responses,
-            node_endpoints=endpoints(self._broker.cluster, self._version, responses)
+            node_endpoints=endpoints(self._broker.cluster, self._listener, self._version, responses)
             if plan.answer_now
             else [],
         )
@@ -303,9 +307,9 @@ def _aborted(log: "Log", offset: int, found: "BatchSlice") -> list[AbortedTransa
     ]
 
 
-def _in_session(broker: "Broker", request: FetchRequest, version: int) -> SessionFetch:
+def _in_session(broker: "Broker", request: FetchRequest, call: Call) -> SessionFetch:
     """A new session, or the next step of one."""
-    by_id = version >= TOPIC_IDS_SINCE
+    by_id = call.version >= TOPIC_IDS_SINCE
     now_ms = broker.clock.monotonic_ms()
     wanted = [
         SessionPartition(
@@ -323,7 +327,7 @@ def _in_session(broker: "Broker", request: FetchRequest, version: int) -> Sessio
         sessions.end(request.session_id)
         wanted = list({one.key: one for one in wanted}.values())
         created = sessions.create(wanted, now_ms) if wanted else None
-        return SessionFetch(broker, request, version, created, wanted, full=True)
+        return SessionFetch(broker, request, call, created, wanted, full=True)
     session: IncrementalSession | None
     session = sessions.resume(request.session_id, request.session_epoch, now_ms)
     forgotten = [
@@ -335,7 +339,7 @@ def _in_session(broker: "Broker", request: FetchRequest, version: int) -> Sessio
     everything = list(session.wanted.values())
     if not fits:
         session = None
-    return SessionFetch(broker, request, version, session, everything, full=False)
+    return SessionFetch(broker, request, call, session, everything, full=False)
 
 
 def _is_news(wanted: SessionPartition, data: PartitionData) -> bool:

@@ -5,6 +5,7 @@ It is the leader of the partition that holds their state. The first search creat
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.cluster_member import ClusterMember
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
@@ -32,7 +33,8 @@ async def handle(
     except KafkaError as refused:
         error = refused
         broker.refused("coordinator not found", call, refused, type=request.key_type)
-    coordinators = [_coordinator(broker, request.key_type, key, error) for key in keys]
+    nodes = broker.nodes(call.connection.listener)
+    coordinators = [_coordinator(broker, request.key_type, key, error, nodes) for key in keys]
     if call.version >= SEVERAL_SINCE:
         return FindCoordinatorResponse(coordinators=coordinators)
     (one,) = coordinators
@@ -70,7 +72,11 @@ async def _ready(broker: "Broker", key_type: int) -> None:
 
 
 def _coordinator(
-    broker: "Broker", key_type: int, key: str, error: KafkaError | None
+    broker: "Broker",
+    key_type: int,
+    key: str,
+    error: KafkaError | None,
+    nodes: list[ClusterMember],
 ) -> Coordinator:
     if error is not None:
         return Coordinator(
@@ -84,7 +90,7 @@ def _coordinator(
     coordination = broker.coordination if key_type == GROUP else broker.transactions
     assert coordination is not None
     leader = coordination.leader_of(key)
-    for node in broker.nodes():
+    for node in nodes:
         if node.id == leader:
             return Coordinator(
                 key=key, node_id=node.id, host=node.host, port=node.port, error_code=0
@@ -94,4 +100,4 @@ def _coordinator(
         topic, kind = TRANSACTIONS_TOPIC, "transactional id"
     problem = f"the partition of {topic} for {kind} {key[:100]!r} has no leader now"
     none = Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem)
-    return _coordinator(broker, key_type, key, none)
+    return _coordinator(broker, key_type, key, none, nodes)

@@ -3,10 +3,11 @@
 Always: each requested topic is answered once; a topic created here is ready when the reply is sent.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Container, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from barnabas.broker.cluster_member import ClusterMember
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.requests.authorized_operations import (
     CLUSTER_OPERATIONS,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 IDS_ASKED_SINCE = 12
+NO_LEADER = -1
 CREATED_MAX = 100  # per request; the others are created when they are requested again
 _NONE_FAILED: Mapping[str, Code] = {}
 
@@ -40,9 +42,10 @@ def handle(
     asked = request.topics
     if asked is None or (not asked and call.version == 0):
         operations = _topic_operations(request)
-        return _response(
-            broker, request, [_found(broker, topic, operations) for topic in broker.topics]
-        )
+        nodes = broker.nodes(call.connection.listener)
+        live = {node.id for node in nodes}
+        found = [_found(broker, topic, operations, live, call.version) for topic in broker.topics]
+        return _response(broker, request, found, nodes)
     if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         missing = _missing(broker, asked)
         if missing:
@@ -85,13 +88,15 @@ def _answer(
 ) -> MetadataResponse:
     topics: dict[str | UUID, MetadataResponseTopic] = {}
     operations = _topic_operations(request)
+    nodes = broker.nodes(call.connection.listener)
+    live = {node.id for node in nodes}
     for asked in request.topics or ():
         key = asked.name if asked.topic_id == NO_TOPIC_ID else asked.topic_id
         if key is None:
             key = NO_TOPIC_ID
         if key not in topics:
-            topics[key] = _topic(broker, asked, call.version, failed, operations)
-    return _response(broker, request, list(topics.values()))
+            topics[key] = _topic(broker, asked, call.version, failed, operations, live)
+    return _response(broker, request, list(topics.values()), nodes)
 
 
 def _topic(
@@ -100,6 +105,7 @@ def _topic(
     version: int,
     failed: Mapping[str, Code],
     operations: int,
+    live: Container[int],
 ) -> MetadataResponseTopic:
     name, id_ = asked.name, asked.topic_id
     if version < IDS_ASKED_SINCE and (id_ != NO_TOPIC_ID or name is None):
@@ -112,12 +118,12 @@ def _topic(
             return MetadataResponseTopic(
                 error_code=Code.UNKNOWN_TOPIC_ID, name=None, topic_id=id_, partitions=[]
             )
-        return _found(broker, topic, operations)
+        return _found(broker, topic, operations, live, version)
     if name is None:
         return MetadataResponseTopic(error_code=Code.INVALID_REQUEST, name=None, partitions=[])
     topic = broker.topics.get(name)
     if topic is not None:
-        return _found(broker, topic, operations)
+        return _found(broker, topic, operations, live, version)
     return MetadataResponseTopic(
         error_code=failed.get(name) or why_missing(name),
         name=name,
@@ -127,7 +133,10 @@ def _topic(
     )
 
 
-def _found(broker: "Broker", topic: Topic, operations: int) -> MetadataResponseTopic:
+def _found(
+    broker: "Broker", topic: Topic, operations: int, live: Container[int], version: int
+) -> MetadataResponseTopic:
+    """`live`: the brokers that the client can connect to, by its listener."""
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
@@ -135,13 +144,13 @@ def _found(broker: "Broker", topic: Topic, operations: int) -> MetadataResponseT
         is_internal=topic.internal,
         partitions=[
             MetadataResponsePartition(
-                error_code=0 if partition.leader >= 0 else Code.LEADER_NOT_AVAILABLE,
+                error_code=(error := broker.leader_error(partition, live, version)),
                 partition_index=index,
-                leader_id=partition.leader,
+                leader_id=NO_LEADER if error else partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.in_sync),
-                offline_replicas=broker.offline(partition),
+                offline_replicas=broker.offline(partition, live),
             )
             for index, partition in enumerate(topic.partitions)
         ],
@@ -154,12 +163,15 @@ def _topic_operations(request: MetadataRequest) -> int:
 
 
 def _response(
-    broker: "Broker", request: MetadataRequest, topics: list[MetadataResponseTopic]
+    broker: "Broker",
+    request: MetadataRequest,
+    topics: list[MetadataResponseTopic],
+    nodes: list[ClusterMember],
 ) -> MetadataResponse:
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in broker.nodes()
+            for node in nodes
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.controller_id,

@@ -131,7 +131,8 @@ class ProduceInProgress:
             return response
         leaders = None
         if self._broker.cluster is not None and self._call.version >= LEADERS_SINCE:
-            leaders = CurrentLeaders(self._broker.topics, self._broker.cluster, by_id)
+            listener = self._call.connection.listener
+            leaders = CurrentLeaders(topics, self._broker.cluster, listener, by_id)
         if self._refusals and leaders is not None:
             response = leaders.named_in(self._topics)
         if not self._waits:

@@ -1,5 +1,6 @@
 """From a socket to a handler and back: frames in, replies out, in the order of their requests.
 
+listeners: opens the listeners and accepts connections within the limits
 connection: one client's connection
 listener_context: what the connections of a listener share
 frame: which requests are refused for their size, and a request that takes several reads

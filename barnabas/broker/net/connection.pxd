@@ -25,6 +25,7 @@ cdef class Connection:
     cdef bint _turning
     cdef readonly str peer
     cdef readonly str host
+    cdef readonly str listener
     cdef public object principal
     cdef public str client_id
     cdef public str client

@@ -23,7 +23,7 @@ from barnabas.broker.net.frame import (
     size_refusal,
 )
 from barnabas.broker.net.lanes import Lane
-from barnabas.broker.net.listener_context import ListenerContext, Parts
+from barnabas.broker.net.listener_context import ListenerContext, Parts, host_of
 from barnabas.model.errors import KafkaError
 from barnabas.model.ports import Buffer, FileSlice, Stream
 from barnabas.security.principal import ANONYMOUS
@@ -56,7 +56,7 @@ class Connection:
     __slots__ = (
         "_busy", "_context", "_frame", "_kept", "_out", "_pending", "_reading", "_slots", "_stream",
         "_turning", "_unsent", "_wants_room", "_writing", "active_ms", "client", "client_id",
-        "host", "lane", "light", "open", "peer", "principal", "queued",
+        "host", "lane", "light", "listener", "open", "peer", "principal", "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, context: ListenerContext) -> None:
@@ -73,14 +73,13 @@ class Connection:
         self._writing = False
         self._wants_room = False  # for a frame; nothing is read until there is memory
         self.peer = stream.peer
-        self.host = stream.peer.rpartition(":")[0]
-        self.principal = ANONYMOUS  # until a login or a certificate says who it is
+        self.host, self.listener = host_of(stream.peer), context.listener_name
+        self.principal = ANONYMOUS  # until a login or a certificate
         self.client_id = ""
         self.client = ""  # software name and version, from ApiVersions
         self.lane = Lane.CONTROL
         self.queued = False
-        self.light = True
-        self.open = True
+        self.light = self.open = True
         self.active_ms = context.now_ms  # when bytes last arrived or left, or a reply became ready
         self._turning = False
         self._read_on()

@@ -103,6 +103,7 @@ class _NoConnection:
 
     peer = "itself:0"
     host = "itself"
+    listener = ""
     client_id = ""
 
     def close(self, reason: str) -> None:

@@ -9,5 +9,6 @@ cdef class ListenerContext:
     cdef public Lanes lanes
     cdef public object buffers
     cdef readonly long long frame_size_max
+    cdef public str listener_name
     cdef public object receive
     cdef public long long now_ms

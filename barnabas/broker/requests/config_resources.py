@@ -24,7 +24,7 @@ from barnabas.config.alter import (
     without_effect,
 )
 from barnabas.config.broker import BrokerConfig
-from barnabas.config.kinds import Address
+from barnabas.config.kinds import ListenerAddress
 from barnabas.config.resolve import ConfigSource, Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.keeper.paths import CLIENT_METRICS, GROUPS
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from barnabas.broker.catalog_interface import AnyCatalog
     from barnabas.broker.cluster.membership import ClusterMembership
     from barnabas.broker.cluster_member import ClusterMember
+    from barnabas.broker.net.listeners import OpenListeners
     from barnabas.broker.topic import Topic, Topics
 
 
@@ -45,17 +46,13 @@ R = TypeVar("R")
 class ResourcesContext(BrokerContext, Protocol):
     """What this module needs of the broker."""
 
-    host: str
-    port: int
     layers: Layers
+    listeners: "OpenListeners"
     topics: "Topics"
     catalog: "AnyCatalog"
     cluster: "ClusterMembership | None"
 
-    @property
-    def listening_port(self) -> int: ...
-
-    def nodes(self) -> "list[ClusterMember]": ...
+    def nodes(self, listener: str) -> "list[ClusterMember]": ...
 
 
 class ResourceType(IntEnum):
@@ -122,7 +119,7 @@ def altered_broker(broker: ResourcesContext, name: str) -> int | None:
     """In a cluster the controller changes the settings of any broker."""
     if broker.cluster is None or not name:
         return which_broker(broker.id, name)
-    known = [node.id for node in broker.nodes()]
+    known = [node.id for node in broker.nodes("")]
     if not name.isdecimal() or int(name) not in known:
         raise _invalid(f"broker {name[:20]!r} is not registered: {known} are")
     return int(name)
@@ -229,14 +226,14 @@ def _warn(log: Logger, changes: Sequence[Change]) -> None:
 def values_in_force(broker: ResourcesContext) -> dict[str, str]:
     """The effective values of options for addresses and ids."""
     config = broker.config
-    listeners = [
-        each._replace(port=each.port or broker.listening_port) for each in config.listeners
-    ]
     directories = ",".join(config.directories)
     return {
-        "advertised.listeners": f"{listeners[0].name}://{Address(broker.host, broker.port)}",
+        "advertised.listeners": ",".join(
+            str(ListenerAddress(name, *address))
+            for name, address in broker.listeners.advertised.items()
+        ),
         "broker.id": str(broker.id),
-        "listeners": ",".join(map(str, listeners)),
+        "listeners": ",".join(map(str, broker.listeners.addresses)),
         "log.dir": directories,
         "log.dirs": directories,
         "node.id": str(broker.id),

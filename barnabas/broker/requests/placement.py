@@ -21,7 +21,7 @@ def registered_brokers(broker: "Broker") -> list[int] | None:
     None: only the controller knows, or it was elected a moment ago and has not read them yet.
     """
     if broker.cluster is None:
-        return [each.id for each in broker.nodes()]
+        return [each.id for each in broker.nodes("")]
     if not broker.cluster.controlling.active:
         return None
     cluster = broker.cluster.controlling.machine.cluster

@@ -6,6 +6,7 @@ leader, if this broker does not lead the partition.
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.cluster_member import at_listener
 from barnabas.model.errors import Code, KafkaError, RecordsRefused
 from barnabas.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -50,10 +51,14 @@ def refusal(
 class CurrentLeaders:
     """Tells a producer that sent to the wrong broker which broker leads, and its address."""
 
-    __slots__ = ("_by_id", "_cluster", "_topics")
+    __slots__ = ("_by_id", "_cluster", "_listener", "_topics")
 
-    def __init__(self, topics: "Topics", cluster: "ClusterMembership", by_id: bool) -> None:
+    def __init__(
+        self, topics: "Topics", cluster: "ClusterMembership", listener: str, by_id: bool
+    ) -> None:
+        """`listener`: of the producer's connection."""
         self._topics = topics
+        self._listener = listener
         self._cluster = cluster
         self._by_id = by_id
 
@@ -78,7 +83,7 @@ class CurrentLeaders:
                 )
         endpoints = [
             NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
-            for member in self._cluster.members.values()
+            for member in at_listener(self._cluster.members.values(), self._listener)
             if member.id in leaders
         ]
         return ProduceResponse(responses=responses, node_endpoints=endpoints)

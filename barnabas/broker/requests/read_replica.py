@@ -5,6 +5,7 @@ In: partitions that this broker leads, or does not lead. Out: parts of a FetchRe
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.cluster_member import at_listener
 from barnabas.broker.topic import Topic
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.broker_roles import RACK_SELECTOR
@@ -66,9 +67,12 @@ def nearer_replica(
 
 
 def endpoints(
-    cluster: "ClusterMembership | None", version: int, responses: list[FetchableTopicResponse]
+    cluster: "ClusterMembership | None",
+    listener: str,
+    version: int,
+    responses: list[FetchableTopicResponse],
 ) -> list[NodeEndpoint]:
-    """The addresses of the leaders that the response names."""
+    """The addresses of the leaders that the response names, for clients of this listener."""
     if cluster is None or version < _ENDPOINTS_SINCE:
         return []
     leaders = {
@@ -76,6 +80,6 @@ def endpoints(
     }
     return [
         NodeEndpoint(node_id=member.id, host=member.host, port=member.port, rack=member.rack)
-        for member in cluster.members.values()
+        for member in at_listener(cluster.members.values(), listener)
         if member.id in leaders
     ]

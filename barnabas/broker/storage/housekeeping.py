@@ -36,9 +36,10 @@ class HousekeepingContext(BrokerContext, Protocol):
 class Housekeeping:
     """One tick per second; on each log directory, one task at a time."""
 
-    def __init__(self, broker: HousekeepingContext, context: ListenerContext) -> None:
+    def __init__(self, broker: HousekeepingContext, contexts: list[ListenerContext]) -> None:
+        """`contexts`: of all listeners, which share their memory; the first one always exists."""
         self._broker = broker
-        self._context = context
+        self._contexts = contexts
         self._ticks = 0
         self._work: dict[OpenLogDirectory, asyncio.Task[None]] = {}
         self._retaining: asyncio.Task[None] | None = None
@@ -49,7 +50,7 @@ class Housekeeping:
 
     def start(self) -> None:
         clock = self._broker.clock
-        self._context.now_ms = now_ms = clock.monotonic_ms()
+        now_ms = self._tell_time()
         self._clock_offset_ms = clock.wall_ms() - now_ms
         config = self._broker.config
         first_ms = now_ms + config.log_initial_task_delay_ms
@@ -67,7 +68,7 @@ class Housekeeping:
 
     def _tick(self) -> None:
         self._ticks += 1
-        self._context.now_ms = now_ms = self._broker.clock.monotonic_ms()
+        now_ms = self._tell_time()
         self._close_idle(now_ms)
         if self._ticks % CROWDED_EVERY_TICKS == 0 and (
             self._expiring is None or self._expiring.done()
@@ -81,10 +82,16 @@ class Housekeeping:
                 self._work[log_directory] = self._broker.loop.create_task(self._tidy(log_directory))
         self._timer = self._broker.loop.call_later(TICK_S, self._tick)
 
+    def _tell_time(self) -> int:
+        now_ms = self._broker.clock.monotonic_ms()
+        for context in self._contexts:
+            context.now_ms = now_ms
+        return now_ms
+
     def _close_idle(self, now_ms: int) -> None:
         idle_ms_max = self._broker.config.connections_max_idle_ms
         # Read once: each connection that is closed frees memory.
-        crowded = self._context.buffers.crowded
+        crowded = self._contexts[0].buffers.crowded
         scarce = self._broker.descriptors.crowded(now_ms)
         for connection in tuple(self._broker.connections):
             if scarce and connection.holds_files(now_ms):

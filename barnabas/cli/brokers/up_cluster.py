@@ -16,7 +16,7 @@ from barnabas.cli.brokers.forked import STDIN, Forked
 from barnabas.cli.brokers.lone_to_cluster import KEEPER_FILE, broker_numbers, grow, is_of_one
 from barnabas.cli.brokers.ready import FAILED_LINE
 from barnabas.cli.brokers.supervisor import Supervisor
-from barnabas.config.kinds import Address
+from barnabas.config.kinds import Address, ListenerAddress, Listeners
 from barnabas.system.disk import DirectoryLock
 
 _PORT_MAX = 65_535
@@ -37,7 +37,7 @@ def run(
     count: int,
     first_id: int,
     data: Sequence[str],
-    listen: Address,
+    listen: Sequence[ListenerAddress],
     metrics: Address | None,
     static: Mapping[str, str],
     ready: Callable[[str], None],
@@ -46,7 +46,7 @@ def run(
     for name in static:
         if name in _OWN:
             raise click.UsageError(f"{name}: each of several brokers has its own; use {_OWN[name]}")
-    for address in (listen, metrics):
+    for address in (*listen, metrics):
         if address is not None and address.port and address.port + count - 1 > _PORT_MAX:
             raise click.UsageError(f"{count} brokers from port {address.port} on are too many")
     directories = [os.path.abspath(path) for path in data]
@@ -71,7 +71,7 @@ def run(
             if metrics is not None:
                 own["metrics.listen"] = str(Address(metrics.host, _nth(metrics.port, i)))
             where = [os.path.join(path, f"broker-{i + 1}") for path in directories]
-            at = Address(listen.host, _nth(listen.port, i))
+            at = [each._replace(port=_nth(each.port, i)) for each in listen]
             starts.append((first_id + i, partial(_start, own, where, at, ready)))
         return Supervisor(starts, ready).run()
 
@@ -110,18 +110,19 @@ def _tell_of_more(directories: Sequence[str], count: int) -> None:
 def _start(
     static: Mapping[str, str],
     directories: Sequence[str],
-    listen: Address,
+    listen: Sequence[ListenerAddress],
     ready: Callable[[str], None],
     port: int,
 ) -> Forked:
-    """`port`: the one it had before, or 0."""
-    at = Address(listen.host, port or listen.port)
+    """`port`: the one that its first listener had before, or 0."""
+    first, *others = listen
+    at = [first._replace(port=port or first.port), *others]
 
     def run() -> int:
         from barnabas.broker.main import run
 
         return run(
-            {**static, "listeners": f"PLAINTEXT://{at}"},
+            {**static, "listeners": Listeners().format(tuple(at))},
             directories,
             lambda host, port: ready(str(Address(host, port))),
             _say_failed,
