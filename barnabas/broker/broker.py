@@ -38,7 +38,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.kinds import Address
 from barnabas.config.resolve import Layers
 from barnabas.keeper.keeper import Keeper
-from barnabas.keeper.paths import GROUPS, uuid_text
+from barnabas.keeper.paths import GROUPS, USERS, uuid_text
 from barnabas.log.directory.checkpoints import MetaProperties
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordination import Coordination
     from barnabas.broker.replicas.roles import Replicas
     from barnabas.broker.requests.recompression import Recompression
+    from barnabas.broker.security.logins import Logins
     from barnabas.broker.transactions.coordination import TransactionCoordination
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
@@ -103,6 +104,7 @@ class Broker:
             self.config.socket_request_max_bytes,
         )
         self.listeners = OpenListeners(self, network, self._context, host_name)
+        self.logins: Logins | None = None  # if a listener has logins
         self.heartbeat = LoopHeartbeat(clock, self.loop, log)
         self.housekeeping = Housekeeping(self, self.listeners.contexts)
         self.cleaner = Cleaner(self)
@@ -149,6 +151,10 @@ class Broker:
         catalog.load_topics()
         self._close_logs = True  # after a crash too: the new leader epochs are in the logs
         self.logs.forget_gone()
+        if self.config.has_logins:
+            from barnabas.broker.security.logins import Logins, read_login_secret
+
+            self.logins = Logins(self, catalog.at_start(read_login_secret))
         self.listen()
         # After the first replies, in slices; until then, requests to coordinators get a retriable
         # error.
@@ -252,6 +258,8 @@ class Broker:
         if self.cluster is not None:
             await self.cluster.leave()
         self.listeners.close()
+        if self.logins is not None:
+            self.logins.close()
         await self.dispatcher.finish()
         self._refusals.flush()
         for connection in tuple(self.connections):
@@ -306,7 +314,9 @@ class Broker:
             self.catalog.apply(topic)
 
     def entity_configured(self, kind: str, name: str) -> None:
-        """The settings of a group, or of a subscription to client metrics, have changed."""
+        """The settings of a group, a user, or a subscription to client metrics have changed."""
+        if kind == USERS and self.logins is not None:
+            self.logins.users.changed()
         if kind == GROUPS and self.coordination is not None:
             self.coordination.group_configured(name)
 
@@ -340,6 +350,14 @@ class Broker:
         self.counts.refused += 1
         connection = call.connection
         self._refusals.add(event, connection.peer, connection.client_id, error, values)
+
+    def logged_in(self, connection: Connection, mechanism: str) -> None:
+        self.counts.logins += 1
+
+    def login_failed(self, connection: Connection, error: KafkaError, mechanism: str) -> None:
+        self.counts.logins_failed += 1
+        values: dict[str, object] = {"listener": connection.listener, "mechanism": mechanism}
+        self._refusals.add("login failed", connection.peer, connection.client_id, error, values)
 
 
 def new_id() -> str:

@@ -47,6 +47,7 @@ _PARENTS = (
     paths.BROKER_CONFIGS,
     paths.GROUP_CONFIGS,
     paths.CLIENT_METRICS_CONFIGS,
+    paths.USER_CONFIGS,
     paths.DELETED_TOPICS,
 )
 
@@ -72,7 +73,7 @@ class Catalog:
         self._producer_ids = range(0)
         # Settings made by requests, of one broker by its id, or of all brokers (None).
         self.dynamic: dict[int | None, dict[str, str]] = {}
-        # Settings of groups and of subscriptions to client metrics, by kind and name.
+        # Settings of groups, users and subscriptions to client metrics, by kind and name.
         self.entities: dict[tuple[str, str], dict[str, str]] = {}
         # Deleted topics: for each group shard, the end offset below which it may have their
         # offsets.
@@ -94,11 +95,15 @@ class Catalog:
             self._keeper.create(paths.CLUSTER_ID, paths.cluster_id_data(new_id))
         return new_id
 
+    def at_start(self, call: Callable[[Keeper], T]) -> T:
+        """Before the broker answers, so that it may block."""
+        return call(self._keeper)
+
     def load_settings(self) -> None:
         """Load the dynamic settings that apply to this broker."""
         for broker in (None, self._broker.id):
             self.dynamic[broker] = self._read_config(paths.broker_config(broker))
-        for kind in (paths.GROUPS, paths.CLIENT_METRICS):
+        for kind in (paths.GROUPS, paths.CLIENT_METRICS, paths.USERS):
             for node in self._keeper.children(f"/config/{kind}"):
                 settings = self._read_config(f"/config/{kind}/{node}")
                 self.entities[kind, paths.entity_name(node)] = settings
@@ -297,13 +302,15 @@ class Catalog:
         self._broker.log.info("broker configured", broker=broker, settings=settings)
 
     async def configure_entity(self, kind: str, name: str, change: Change) -> None:
-        """For a group, or for a subscription to client metrics."""
+        """For a group, a user, or a subscription to client metrics."""
         async with self._one_at_a_time:
             settings = change(self.entities.get((kind, name), {}))
             await self._write_config(paths.entity_config(kind, name), settings)
             self.entities[kind, name] = settings
             self._broker.entity_configured(kind, name)
-        self._broker.log.info("configured", kind=kind, name=name, settings=settings)
+        # Settings of users hold credentials: only their names may be logged.
+        shown = sorted(settings) if kind == paths.USERS else settings
+        self._broker.log.info("configured", kind=kind, name=name, settings=shown)
 
     async def new_producer_id(self) -> int:
         """Ids come from the keeper in blocks, so that no id is handed out twice."""

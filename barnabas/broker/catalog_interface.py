@@ -34,7 +34,7 @@ class AnyCatalog(Protocol):
 
     @property
     def entities(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
-        """Settings of groups and of subscriptions to client metrics, by kind and name."""
+        """Settings of groups, users and subscriptions to client metrics, by kind and name."""
         ...
 
     @property

@@ -25,8 +25,8 @@ class Counts:
 
     __slots__ = (
         "appends", "bytes_in", "bytes_out", "connections_accepted", "connections_broken",
-        "connections_refused", "failures", "fetches", "refused", "replicated_in",
-        "replicated_out",
+        "connections_refused", "failures", "fetches", "logins", "logins_failed", "refused",
+        "replicated_in", "replicated_out",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -41,6 +41,8 @@ class Counts:
     connections_refused: int
     failures: int
     fetches: int
+    logins: int
+    logins_failed: int
     refused: int
     replicated_in: int
     replicated_out: int
@@ -91,6 +93,8 @@ class _Collector:
             ("request_failures", "Requests that failed in the broker.", counts.failures),
             ("connections_accepted", "Connections accepted.", counts.connections_accepted),
             ("connections_refused", "Connections over a limit.", counts.connections_refused),
+            ("logins", "Logins that succeeded.", counts.logins),
+            ("logins_failed", "Logins that failed.", counts.logins_failed),
             ("connections_broken", "Connections closed for a reason.", counts.connections_broken),
         )
         yield from counters("barnabas_", figures)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from barnabas.config.client import OPTIONS, ClientConfig
+from barnabas.config.kinds import ConfigType
 from barnabas.config.option import Option
 from barnabas.config.properties import parse_properties
 from barnabas.model.errors import InvalidRequest, KafkaError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 SERVERS_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"
+PASSWORD_VARIABLE = "BARNABAS_SASL_PASSWORD"  # noqa: S105 - a name, not a password
 _KEY = "barnabas.settings"
 
 
@@ -62,6 +64,8 @@ def client_settings(ctx: click.Context, defaults: Mapping[str, str] = {}) -> dic
     settings = {**defaults, **_settings(ctx)}
     if servers := os.environ.get(SERVERS_VARIABLE):
         settings.setdefault("bootstrap.servers", servers)
+    if (password := os.environ.get(PASSWORD_VARIABLE)) and settings.get("sasl.username"):
+        settings.setdefault("sasl.password", password)
     return settings
 
 
@@ -130,7 +134,15 @@ def _take_settings(ctx: click.Context, parameter: click.Parameter, texts: tuple[
     if "list" in texts:
         list_options(OPTIONS.values())
         ctx.exit()
-    _settings(ctx).update(pairs(texts))
+    given = pairs(texts)
+    for name in given:
+        option = OPTIONS.get(name)
+        if option is not None and option.kind.type is ConfigType.PASSWORD:
+            raise click.UsageError(
+                f"-X {name}=...: every user of this machine can read a command line. Put it into a"
+                f" file for -F, or the password into ${PASSWORD_VARIABLE} or sasl.password.file"
+            )
+    _settings(ctx).update(given)
 
 
 def _take_file(ctx: click.Context, parameter: click.Parameter, path: str | None) -> None:

@@ -10,7 +10,7 @@ Not here: what to ask (client/admin/admin.py, producer, consumer).
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from barnabas.client.backoff import waits_ms
 from barnabas.client.errors import check
@@ -32,11 +32,16 @@ from barnabas.wire.messages.metadata import (
     MetadataResponse,
 )
 
+if TYPE_CHECKING:
+    from barnabas.security.sasl.client_login import SaslLogin
+
 M = TypeVar("M", bound=ProtocolMessage)
 T = TypeVar("T")
 DEFAULT_PORT = 9092
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _BOOTSTRAP = -1
+_LOGIN = ("sasl.username", "sasl.jaas.config")
+RENEWED_AFTER = 0.85  # of the time for which a login is valid; Kafka: 0.85 to 0.95
 PRODUCE = "produce"  # `apart`: connections that a blocking producer's thread has to itself
 _OVERDUE_MS = 1_000  # a broker that takes longer is asked for metadata only if no other is there
 
@@ -57,6 +62,8 @@ class ClusterClient:
         self._topics: dict[str, None] = {}
         self._failed_at: dict[Address, int] = {}  # when a connection could last not be opened
         self.reached = False  # some broker accepted a connection
+        self._login = _login_of(config)
+        self._renew_at: dict[tuple[int, str], int] = {}  # logins that end, by connection
 
     def __enter__(self) -> Self:
         return self
@@ -166,7 +173,7 @@ class ClusterClient:
         """`apart`: a connection of its own, so that long waits on others do not delay it."""
         self.net.check_owner()
         connection = self._connections.get((broker, apart))
-        if connection is not None and not connection.closed:
+        if connection is not None and not connection.closed and not self._is_due((broker, apart)):
             return connection
         brokers = (await self.view()).brokers
         if broker not in brokers:
@@ -179,7 +186,9 @@ class ClusterClient:
     def connected(self, broker: int, *, apart: str = "") -> BrokerConnection | None:
         """The open connection, if there is one."""
         connection = self._connections.get((broker, apart))
-        return connection if connection is not None and not connection.closed else None
+        if connection is None or connection.closed or self._is_due((broker, apart)):
+            return None
+        return connection
 
     async def controller(self) -> BrokerConnection:
         return await self.broker((await self.view()).controller_id)
@@ -277,6 +286,33 @@ class ClusterClient:
             if each.closed and not each.silent_ms():  # else it says whom not to ask
                 self._connections.pop(key, None)
 
+    async def _log_in(
+        self, key: tuple[int, str], opened: BrokerConnection, login: "SaslLogin"
+    ) -> None:
+        from barnabas.client.security.login import log_in
+
+        try:
+            lifetime_ms = await log_in(
+                opened, login, self.config.socket_connection_setup_timeout_ms
+            )
+        except BaseException:
+            opened.close()
+            raise
+        if lifetime_ms:
+            self._renew_at[key] = self.net.now_ms() + int(lifetime_ms * RENEWED_AFTER)
+
+    def _is_due(self, key: tuple[int, str]) -> bool:
+        """Whether its login ends soon, and no request waits on it: then another one replaces it."""
+        if not self._renew_at:
+            return False
+        renew_at = self._renew_at.get(key)
+        connection = self._connections[key]
+        if renew_at is None or self.net.now_ms() < renew_at or connection.silent_ms():
+            return False
+        del self._renew_at[key]
+        connection.close()
+        return True
+
     async def _open(self, key: tuple[int, str], address: Address) -> BrokerConnection:
         lock = self._opening.get(key)
         if lock is None:
@@ -299,6 +335,8 @@ class ClusterClient:
                     raise Retriable(Code.CORRUPT_MESSAGE, problem.detail) from None
                 raise
             self.reached = True
+            if self._login is not None:
+                await self._log_in(key, opened, self._login)
             self._failed_at.pop(address, None)
             self._connections[key] = opened
             return opened
@@ -323,3 +361,11 @@ def bootstrap_addresses(text: str) -> list[Address]:
             )
         found.append(address)
     return found
+
+
+def _login_of(config: ClientConfig) -> "SaslLogin | None":
+    if config.security_protocol == "PLAINTEXT" and not config.given.intersection(_LOGIN):
+        return None  # nothing about logins is imported
+    from barnabas.client.security.settings import login_of
+
+    return login_of(config)

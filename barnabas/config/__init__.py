@@ -6,8 +6,9 @@ resolve: precedence: which of several settings of an option is in force
 properties: the format of server.properties files
 alter: whether a setting may be changed
 describe: the response to DescribeConfigs
-topic, group, client, client_metrics: the options of each
-broker, broker_cluster, broker_listeners, broker_log, broker_roles: the options of a broker
+topic, group, client, client_security, client_metrics: the options of each
+broker, broker_cluster, broker_listeners, broker_log, broker_roles, broker_sasl: the options of
+a broker
 listener_options: options of one listener (`listener.name.NAME.OPTION`)
 no_effect: options that are accepted and have no effect
 unsupported: Kafka's options that are refused, and the reason

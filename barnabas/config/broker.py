@@ -12,6 +12,7 @@ from barnabas.config.broker_cluster import ClusterOptions
 from barnabas.config.broker_listeners import ListenerOptions
 from barnabas.config.broker_log import LogOptions
 from barnabas.config.broker_roles import RoleOptions
+from barnabas.config.broker_sasl import SaslOptions
 from barnabas.config.kinds import (
     INT_MAX,
     Address,
@@ -27,7 +28,7 @@ from barnabas.config.option import Option, Scope, declared, invalid
 from barnabas.config.resolve import NO_LAYERS, Layers
 
 
-class BrokerConfig(ClusterOptions, ListenerOptions, LogOptions, RoleOptions):
+class BrokerConfig(ClusterOptions, ListenerOptions, LogOptions, RoleOptions, SaslOptions):
     """The effective options of one broker, parsed."""
 
     node_id = Option[int](

@@ -158,6 +158,11 @@ class ListenerOptions(Config):
         )
 
     @property
+    def has_logins(self) -> bool:
+        """Whether clients of a listener must log in."""
+        return any(each.protocol.has_login for each in self.listener_settings)
+
+    @property
     def between_brokers(self) -> str:
         """The name of the listener that brokers use among themselves."""
         name = self.inter_broker_listener_name or self.security_inter_broker_protocol

@@ -10,9 +10,20 @@ the class that calls them.
 from collections.abc import Mapping
 from typing import TypeVar
 
-from barnabas.config.kinds import Bool, Bytes, Enum, Int, Kind, List, Milliseconds, Text
+from barnabas.config.client_security import SecurityClientOptions
+from barnabas.config.kinds import (
+    Bool,
+    Bytes,
+    ConfigType,
+    Enum,
+    Int,
+    Kind,
+    List,
+    Milliseconds,
+    Text,
+)
 from barnabas.config.option import Option, Scope, declared, invalid, nearest
-from barnabas.config.resolve import Config, Layers
+from barnabas.config.resolve import Layers
 
 T = TypeVar("T")
 Value = str | int | float | bool | tuple[str, ...] | list[str] | None
@@ -43,7 +54,7 @@ def _option(
     return Option(name, kind, default, Scope.CLIENT, True, doc, synonyms)
 
 
-class ClientConfig(Config):
+class ClientConfig(SecurityClientOptions):
     """The effective options of one client, parsed."""
 
     # --- every client ---
@@ -332,19 +343,18 @@ class ClientConfig(Config):
 def _put(given: dict[str, str], name: str, value: object, said: str) -> None:
     if name == "bootstrap.servers":
         _check_servers(value, said)
-    if name not in OPTIONS and name.startswith(_NOT_SUPPORTED_YET):
-        if name == "security.protocol" and str(value).upper() == "PLAINTEXT":
-            return  # the only one there is
+    if name not in OPTIONS and name not in _OLDER_NAMES and name.startswith(_SECURITY):
         raise invalid(
-            f"{said[:100]} is not supported yet: this client speaks PLAINTEXT only, without TLS and"
-            " without SASL. Leave the option out, and connect to a PLAINTEXT listener"
+            f"{said[:100]} is not supported: leave the option out. The options about security that"
+            f" there are: {', '.join(each for each in OPTIONS if each.startswith(_SECURITY))}"
         )
     if name not in OPTIONS and name not in _OLDER_NAMES:
         known = {**OPTIONS, **_OLDER_NAMES}
         hint = nearest(said, _PARAMETERS) or nearest(name, known)
         raise invalid(f"unknown client option {said[:100]!r}{hint}")
     if value is not None:
-        given[name] = _text(value, said)
+        secret = name in OPTIONS and OPTIONS[name].kind.type is ConfigType.PASSWORD
+        given[name] = _text(value, said, secret)
 
 
 def _check_servers(value: object, said: str) -> None:
@@ -360,7 +370,7 @@ def _check_servers(value: object, said: str) -> None:
         )
 
 
-def _text(value: object, said: str) -> str:
+def _text(value: object, said: str, secret: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -369,10 +379,11 @@ def _text(value: object, said: str) -> str:
         return ",".join(map(str, value))
     if isinstance(value, str | int | float):
         return str(value)
-    raise invalid(f"{said} is {value!r:.100}: a text, a number, a truth value or a list of texts")
+    shown = "[hidden]" if secret else f"{value!r:.100}"
+    raise invalid(f"{said} is {shown}: a text, a number, a truth value or a list of texts")
 
 
-_NOT_SUPPORTED_YET = ("security.", "sasl.", "ssl.")
+_SECURITY = ("security.", "sasl.", "ssl.")
 OPTIONS = {option.name: option for option in declared(ClientConfig)}
 _OLDER_NAMES = {name: option for option in OPTIONS.values() for name in option.synonyms}
 _BY_KEYWORD = {name.replace(".", "_").replace("-", "_"): name for name in (*OPTIONS, *_OLDER_NAMES)}

@@ -11,7 +11,17 @@ from typing import Any
 
 from barnabas.config.kafka_table import TABLE
 from barnabas.config.kafka_table_security import TABLE as SECURITY_TABLE
-from barnabas.config.kinds import Bool, ConfigType, Float, Int, Kind, List, Long, Text
+from barnabas.config.kinds import (
+    Bool,
+    ConfigType,
+    Float,
+    Int,
+    Kind,
+    List,
+    Long,
+    Password,
+    Text,
+)
 from barnabas.config.option import Option, Scope
 from barnabas.config.unsupported import is_refused
 
@@ -50,13 +60,6 @@ class JavaClass(Text):
 
     __slots__ = ()
     type = ConfigType.CLASS
-
-
-class Password(Text):
-    """Never shown."""
-
-    __slots__ = ()
-    type = ConfigType.PASSWORD
 
 
 class Short(Int):

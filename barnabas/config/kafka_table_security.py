@@ -9,10 +9,6 @@ client.quota.callback.class class -
   The Java class that computes the quotas of clients.
 config.providers list '' dynamic
   The providers of option values that are stored elsewhere.
-connection.failed.authentication.delay.ms int 100
-  How long a connection that failed to authenticate stays open.
-connections.max.reauth.ms long 0
-  A client must authenticate again after this time.
 create.topic.policy.class.name class -
   The Java class that checks new topics.
 delegation.token.expiry.check.interval.ms long 3600000
@@ -85,10 +81,6 @@ remote.log.storage.system.enable boolean false
   Whether tiered storage is enabled.
 sasl.client.callback.handler.class class -
   The Java class that handles SASL callbacks of a client.
-sasl.enabled.mechanisms list GSSAPI dynamic
-  The SASL mechanisms that clients may use.
-sasl.jaas.config password - dynamic
-  The JAAS login of the broker.
 sasl.kerberos.kinit.cmd string /usr/bin/kinit dynamic
   The path of Kerberos' kinit.
 sasl.kerberos.min.time.before.relogin long 60000 dynamic
@@ -123,8 +115,6 @@ sasl.login.retry.backoff.ms long 100
   The time before the second attempt to log in.
 sasl.mechanism.controller.protocol string GSSAPI
   The SASL mechanism of connections to controllers.
-sasl.mechanism.inter.broker.protocol string GSSAPI dynamic
-  The SASL mechanism of connections between brokers.
 sasl.oauthbearer.assertion.algorithm string RS256
   The algorithm that signs a JWT assertion.
 sasl.oauthbearer.assertion.claim.aud string -
@@ -151,20 +141,10 @@ sasl.oauthbearer.client.credentials.client.id string -
   The id of the OAuth client.
 sasl.oauthbearer.client.credentials.client.secret password -
   The secret of the OAuth client.
-sasl.oauthbearer.clock.skew.seconds int 30
-  How far the clock of the identity provider may differ.
-sasl.oauthbearer.expected.audience list ''
-  The audiences that are accepted in a token.
-sasl.oauthbearer.expected.issuer string -
-  The issuer that is accepted in a token.
-sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000
-  How often the identity provider's keys (JWKS) are read.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long 10000
   The maximum time between two attempts to read the identity provider's keys.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long 100
   The time before the second attempt to read the identity provider's keys.
-sasl.oauthbearer.jwks.endpoint.url string -
-  The address of the identity provider's keys (JWKS).
 sasl.oauthbearer.jwt.retriever.class class
     org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
   The Java class that fetches tokens.
@@ -173,16 +153,10 @@ sasl.oauthbearer.jwt.validator.class class
   The Java class that checks tokens.
 sasl.oauthbearer.scope string -
   The scope of the requested token.
-sasl.oauthbearer.scope.claim.name string scope
-  The name of the claim with the scope.
-sasl.oauthbearer.sub.claim.name string sub
-  The name of the claim with the subject.
 sasl.oauthbearer.token.endpoint.url string -
   The address that issues tokens.
 sasl.server.callback.handler.class class -
   The Java class that handles SASL callbacks of the broker.
-sasl.server.max.receive.size int 524288
-  The maximum size of a SASL message of a client.
 security.providers string -
   Java classes that provide security algorithms.
 ssl.allow.dn.changes boolean false

@@ -177,6 +177,13 @@ class Text(Kind[str]):
         return f"text of at most {_TEXT_LENGTH_MAX} characters"
 
 
+class Password(Text):
+    """A secret: never shown, neither in DescribeConfigs nor in errors or logs."""
+
+    __slots__ = ()
+    type = ConfigType.PASSWORD
+
+
 class Enum(Kind[str]):
     """One of a few words, spelled exactly so."""
 

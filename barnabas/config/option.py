@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Generic, Self, TypeVar, overload
 
-from barnabas.config.kinds import Kind
+from barnabas.config.kinds import ConfigType, Kind
 from barnabas.model.errors import Code, InvalidRequest
 
 T = TypeVar("T")
@@ -80,6 +80,8 @@ class Option(Generic[T]):
             value: T = self.kind.parse(text)
         except ValueError as problem:
             shown = text if len(text) <= 100 else text[:100] + "..."
+            if self.kind.type is ConfigType.PASSWORD:
+                shown = "[hidden]"
             raise invalid(f"{self.scope.value} option {self.name} = {shown!r}: {problem}") from None
         return value
 

@@ -151,8 +151,8 @@ class Controller:
 
     def configure(self, kind: str, name: str, settle: Settle, now: int) -> Steps[dict[str, str]]:
         """Change the settings of a topic ("topics"), of one broker or of all (an empty name;
-        "brokers"), of a group ("groups"), or of a subscription to client metrics
-        ("client-metrics")."""
+        "brokers"), of a group ("groups"), of a user ("users"), or of a subscription
+        to client metrics ("client-metrics")."""
         tenure = self._at(now)
         if kind == "topics":
             topics.existing(tenure, name)
@@ -161,7 +161,9 @@ class Controller:
         if min_insync(settings) != min_insync(before):
             yield from self._change_min_insync(tenure, kind, name, min_insync(settings))
         yield Write([SetConfig(kind, name, settings)])
-        yield LogLine("configured", {"kind": kind, "name": name, "settings": settings})
+        # Settings of users hold credentials: only their names may be logged.
+        shown = sorted(settings) if kind == "users" else settings
+        yield LogLine("configured", {"kind": kind, "name": name, "settings": shown})
         if settings.get(UNCLEAN) != before.get(UNCLEAN):
             if kind == "topics":
                 yield from requested_elections.unclean_allowed(tenure, name)

@@ -18,9 +18,11 @@ BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
-GROUPS, CLIENT_METRICS = "groups", "client-metrics"
+GROUPS, CLIENT_METRICS, USERS = "groups", "client-metrics", "users"
 GROUP_CONFIGS = f"/config/{GROUPS}"
 CLIENT_METRICS_CONFIGS = f"/config/{CLIENT_METRICS}"
+USER_CONFIGS = f"/config/{USERS}"
+LOGIN_SECRET = "/security/login_secret"  # noqa: S105 - the path of a node
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE = CONFIG_CHANGES + "/config_change_"
 DELETED_TOPICS = "/admin/delete_topics"
@@ -116,7 +118,7 @@ def broker_config(broker: int | None) -> str:
 
 
 def entity_config(kind: str, name: str) -> str:
-    """Of a group, or of a subscription to client metrics: their names may be any text."""
+    """Of a group, a user, or a subscription to client metrics: their names may be any text."""
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else _percent(c) for c in name)
     return f"/config/{kind}/{safe.replace('.', '%2E') if not safe.strip('.') else safe}"
 

@@ -118,6 +118,8 @@ APIS = {
         Api(47, "OffsetDelete", 0, 0, NEVER),
         Api(48, "DescribeClientQuotas", 0, 1, 1),
         Api(49, "AlterClientQuotas", 0, 1, 1),
+        Api(50, "DescribeUserScramCredentials", 0, 0, 0),
+        Api(51, "AlterUserScramCredentials", 0, 0, 0),
         Api(56, "AlterPartition", 2, 3, 0),
         Api(60, "DescribeCluster", 0, 2, 0),
         Api(61, "DescribeProducers", 0, 0, 0),

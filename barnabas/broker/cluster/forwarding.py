@@ -26,7 +26,7 @@ TIMEOUT_MS = 30_000  # for requests without a timeout
 TIMEOUT_MS_MAX = 120_000
 ANSWER_MS = 1_000  # for the way back of a response that the controller sends in time
 AGAIN_MS = 50
-SETTINGS = (33, 44)  # AlterConfigs, IncrementalAlterConfigs
+SETTINGS = (33, 44, 51)  # AlterConfigs, IncrementalAlterConfigs, AlterUserScramCredentials
 
 Handle = Callable[["Broker", Any, Call], Any]
 

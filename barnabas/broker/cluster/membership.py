@@ -105,6 +105,10 @@ class ClusterMembership:
         broker.replicas = Replicas(broker, self)
         self.settings.take_all(await self._ask(read_all))
         broker.open_logs()
+        if broker.config.has_logins:
+            from barnabas.broker.security.logins import join_logins
+
+            await join_logins(broker, self.peers, self._ask)
         broker.listen()
         try:
             await self._register(keeper)

@@ -13,7 +13,8 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Any, Literal
 
 from barnabas.broker.cluster_member import PEER
 from barnabas.broker.net.buffers import Pages
@@ -27,10 +28,16 @@ from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import drop_sent
 from barnabas.wire.session import Exchange
 
+if TYPE_CHECKING:
+    from barnabas.security.sasl.client_login import SaslLogin
+
 Lane = Literal["control", "data", "forward", "markers", "verification"]
 """One connection each: a wait on one (a long poll, a topic creation, a marker that is not committed
 yet) delays no other."""
 
+RENEWED_AFTER = 0.85  # of the time for which a login is valid
+LOGIN_MS_MAX = 10_000
+NONCE_BYTES = 24
 BACKOFF_MS_MIN = 20
 BACKOFF_MS_MAX = 1_000
 _READS_MAX = 4  # in one turn of the loop
@@ -59,6 +66,8 @@ class Peers:
         self._addresses: dict[BrokerId, Address] = {}
         self._links: dict[tuple[BrokerId, Lane], _Link] = {}
         self.pages = Pages()
+        self.login: SaslLogin | None = None
+        """With what this broker logs in to others; None: their listener has no login."""
 
     @property
     def client_id(self) -> str:
@@ -128,6 +137,8 @@ class _Link:
     async def call(
         self, request: ProtocolMessage, version: int, timeout_ms: int
     ) -> ProtocolMessage:
+        if self._open is not None and self._open.is_due():
+            self._open.end(Code.NETWORK_EXCEPTION, "its login ends soon")
         if self._open is not None:
             return await self._open.send(request, version, timeout_ms)
         began = self._loop.time()
@@ -163,8 +174,33 @@ class _Link:
             reason = os.strerror(why.errno) if why.errno else str(why)
             self._log_loss(reason)
             raise self.problem(Code.NETWORK_EXCEPTION, reason) from None
-        self._open = _Open(stream, self)
-        return self._open
+        opened = _Open(stream, self)
+        if self._peers.login is not None:
+            await self._log_in(opened, self._peers.login)
+        self._open = opened
+        return opened
+
+    async def _log_in(self, opened: "_Open", login: "SaslLogin") -> None:
+        """Other requests wait until it is done. A wrong password is retried: it may be changed."""
+        from barnabas.security.sasl.client_login import ClientLogin
+
+        steps = ClientLogin(login, token_urlsafe(NONCE_BYTES))
+        request: ProtocolMessage | None = steps.first()
+        try:
+            while request is not None:
+                version = APIS[request.api_key].max_version
+                request = steps.next(await opened.send(request, version, LOGIN_MS_MAX))
+        except KafkaError as error:
+            reason = f"login as {login.user!r} failed: {error.detail}"
+            opened.end(error.code, reason)
+            self._back_off()
+            self._log_loss(reason)
+            raise self.problem(error.code, reason) from None
+        except BaseException:
+            opened.end(Code.NETWORK_EXCEPTION, "the login was cancelled")
+            raise
+        if steps.lifetime_ms:
+            opened.renew_at = self._loop.time() + steps.lifetime_ms * RENEWED_AFTER / 1000
 
     def _tried(self, task: "asyncio.Task[_Open]") -> None:
         self._opening = None
@@ -224,7 +260,12 @@ class _Open:
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._unsent: list[memoryview] = []
         self._failed: KafkaError | None = None
+        self.renew_at = 0.0  # when another connection should replace this one; 0: never
         stream.watch_readable(self._readable)
+
+    def is_due(self) -> bool:
+        """Whether its login ends soon, and no request waits on it."""
+        return 0 < self.renew_at <= self._loop.time() and not self._waiting
 
     async def send(
         self, request: ProtocolMessage, version: int, timeout_ms: int

@@ -39,6 +39,7 @@ _PARENTS = (
     paths.BROKER_CONFIGS,
     paths.GROUP_CONFIGS,
     paths.CLIENT_METRICS_CONFIGS,
+    paths.USER_CONFIGS,
     paths.CONFIG_CHANGES,
     paths.DELETED_TOPICS,
     CONTROLLER_EPOCH,

@@ -1,7 +1,7 @@
 """The dynamic settings in the keeper, as this broker knows them.
 
-In: the keeper's nodes and its change notifications. Out: settings of topics, brokers, groups and
-subscriptions to client metrics.
+In: the keeper's nodes and its change notifications. Out: settings of topics, brokers, groups,
+users and subscriptions to client metrics.
 Always: a broker that has missed a notification reads everything again.
 Not here: changing them (the controller does), applying them (membership.py).
 """
@@ -13,7 +13,7 @@ from barnabas.keeper.keeper import Keeper, NoNode
 
 _TOPICS = "topics/"
 _BROKERS = "brokers/"
-_ENTITIES = (paths.GROUPS, paths.CLIENT_METRICS)
+_ENTITIES = (paths.GROUPS, paths.CLIENT_METRICS, paths.USERS)
 
 
 class ClusterSettings:

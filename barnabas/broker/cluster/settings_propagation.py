@@ -7,16 +7,11 @@ Not here: reading settings from the keeper (settings.py).
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.system.logs import Logger
-from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from barnabas.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from barnabas.wire.messages.refresh_settings import RefreshSettingsRequest
 
 if TYPE_CHECKING:
@@ -38,10 +33,7 @@ class SettingsPropagation:
 
     async def wait(self, request: "ProtocolMessage", answer: "ProtocolMessage") -> None:
         """Until the changes that the response confirms are applied."""
-        if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
-            return
-        assert isinstance(answer, AlterConfigsResponse | IncrementalAlterConfigsResponse)
-        if request.validate_only or all(each.error_code for each in answer.responses):
+        if not _has_changed(request, answer):
             return
         own = self._cluster.peers.own
         others = [each for each in self._cluster.members if each != own]
@@ -76,3 +68,11 @@ class SettingsPropagation:
             pass  # it has failed, and reads everything when it comes back
         finally:
             self.overdue.discard(broker)
+
+
+def _has_changed(request: "ProtocolMessage", answer: "ProtocolMessage") -> bool:
+    """Whether the response confirms at least one change."""
+    if getattr(request, "validate_only", False):
+        return False
+    results: list[Any] = getattr(answer, "responses", None) or getattr(answer, "results", [])
+    return any(not each.error_code for each in results)

@@ -350,7 +350,7 @@ class ControllerElection:
         return await self.ask(lambda machine, now: machine.configure("brokers", name, change, now))
 
     async def configure_entity(self, kind: str, name: str, change: Settle) -> dict[str, str]:
-        """Of a group, or of a subscription to client metrics."""
+        """Of a group, a user, or a subscription to client metrics."""
         return await self.ask(lambda machine, now: machine.configure(kind, name, change, now))
 
     # Internal

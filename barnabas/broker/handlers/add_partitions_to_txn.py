@@ -4,8 +4,7 @@ Always: all partitions of a transaction join, or none. Versions from 4 on come f
 several transactions, each of which succeeds or fails on its own.
 """
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.broker.net.deferred_reply import settled
 from barnabas.broker.net.dispatch import Call
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from barnabas.broker.context import TransactionsContext
 
 
-def handle(
+async def handle(
     broker: "TransactionsContext", request: AddPartitionsToTxnRequest, call: Call
-) -> Reply | Coroutine[Any, Any, AddPartitionsToTxnResponse]:
+) -> AddPartitionsToTxnResponse:
     if call.version < replies.BATCHED_SINCE:
         one = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
@@ -35,17 +34,17 @@ def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        return _begin(broker, one, call)
-    return _results([_begin(broker, each, call) for each in request.transactions])
-
-
-async def _results(begun: list[Reply]) -> AddPartitionsToTxnResponse:
+        return _answer(await settled(_begin(broker, one, call)))
+    begun = [_begin(broker, each, call) for each in request.transactions]
     results: list[AddPartitionsToTxnResult] = []
     for each in begun:
-        reply = await settled(each)
-        assert isinstance(reply, AddPartitionsToTxnResponse)
-        results += reply.results_by_transaction
+        results += _answer(await settled(each)).results_by_transaction
     return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def _answer(reply: object) -> AddPartitionsToTxnResponse:
+    assert isinstance(reply, AddPartitionsToTxnResponse)
+    return reply
 
 
 def _begin(

@@ -29,6 +29,7 @@ cdef class Connection:
     cdef public object principal
     cdef public str client_id
     cdef public str client
+    cdef public object login
     cdef public object lane
     cdef public bint queued
     cdef public bint light

@@ -13,15 +13,10 @@ Cython compiles this file with the types in connection.pxd; `COMPILED` says whet
 
 from collections import deque
 from struct import Struct
+from typing import Any
 
 from barnabas.broker.net.deferred_reply import DeferredReply
-from barnabas.broker.net.frame import (
-    FRAME_SIZE_MIN,
-    NO_ROOM,
-    SLOW_FRAME_MS,
-    FrameInProgress,
-    size_refusal,
-)
+from barnabas.broker.net.frame import NO_ROOM, SLOW_FRAME_MS, FrameInProgress, size_refusal
 from barnabas.broker.net.lanes import Lane
 from barnabas.broker.net.listener_context import ListenerContext, Parts, host_of
 from barnabas.model.errors import KafkaError
@@ -56,7 +51,7 @@ class Connection:
     __slots__ = (
         "_busy", "_context", "_frame", "_kept", "_out", "_pending", "_reading", "_slots", "_stream",
         "_turning", "_unsent", "_wants_room", "_writing", "active_ms", "client", "client_id",
-        "host", "lane", "light", "listener", "open", "peer", "principal", "queued",
+        "host", "lane", "light", "listener", "login", "open", "peer", "principal", "queued",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, context: ListenerContext) -> None:
@@ -77,6 +72,7 @@ class Connection:
         self.principal = ANONYMOUS  # until a login or a certificate
         self.client_id = ""
         self.client = ""  # software name and version, from ApiVersions
+        self.login: Any = None  # a login in progress, or its result (broker/security/)
         self.lane = Lane.CONTROL
         self.queued = False
         self.light = self.open = True
@@ -153,8 +149,9 @@ class Connection:
                 break
             (size,) = _SIZE.unpack_from(received, position)
             start = position + 4
-            if size < FRAME_SIZE_MIN or size > self._context.frame_size_max:
-                self._break_off(size_refusal(size, self._context.frame_size_max))
+            if size < self._context.frame_size_min or size > self._context.frame_size_max:
+                limit, is_login = self._context.frame_size_max, not self._context.frame_size_min
+                self._break_off(size_refusal(size, limit, is_login))
                 return
             position = start + size
             if position > end:
@@ -237,6 +234,10 @@ class Connection:
         self._slots.append(slot)
         self._pending[answer] = None
         answer.then(lambda parts, deferred=answer: self._answered(deferred, slot, parts))  # type: ignore[misc]
+
+    def enter(self, context: ListenerContext) -> None:
+        """The next frames go where this context sends them: the connection has logged in."""
+        self._context = context
 
     def hold(self) -> None:
         """Handle no further request until `release`."""

@@ -45,6 +45,7 @@ HANDLERS = {
     14: "sync_group",
     15: "describe_groups",
     16: "list_groups",
+    17: "sasl_handshake",
     18: "api_versions",
     19: "create_topics",
     20: "delete_topics",
@@ -63,6 +64,7 @@ HANDLERS = {
     33: "alter_configs",
     34: "alter_replica_log_dirs",
     35: "describe_log_dirs",
+    36: "sasl_authenticate",
     37: "create_partitions",
     42: "delete_groups",
     43: "elect_leaders",
@@ -70,6 +72,8 @@ HANDLERS = {
     45: "alter_partition_reassignments",
     46: "list_partition_reassignments",
     47: "offset_delete",
+    50: "describe_user_scram_credentials",
+    51: "alter_user_scram_credentials",
     56: "alter_partition",
     60: "describe_cluster",
     61: "describe_producers",
@@ -91,7 +95,7 @@ HANDLERS = {
 # Requests between brokers: never advertised, and unknown to a lone broker.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)
 # Accepted by any broker of a cluster and answered by the controller (broker/cluster/forwarding.py).
-FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 64)
+FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 51, 64)
 # A broker that has just joined cannot answer these before it knows its cluster.
 _NEEDS_VIEW = (3, 10, 60, 75)
 _DATA = (0, 1)  # Produce and Fetch

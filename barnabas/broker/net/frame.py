@@ -19,8 +19,10 @@ SLOW_FRAME_BYTES_PER_MS = 64
 NOTHING_ARRIVED, NO_ROOM = -1, -2  # what `FrameInProgress.receive` returns instead of a count
 
 
-def size_refusal(size: int, size_max: int) -> str:
+def size_refusal(size: int, size_max: int, is_login: bool = False) -> str:
     """Why a frame that announces `size` bytes is not read."""
+    if is_login and size > size_max:
+        return f"request of {size} bytes before the login: sasl.server.max.receive.size: {size_max}"
     if size < FRAME_SIZE_MIN:
         return f"request of {size} bytes: less than a request header; this is not Kafka's protocol"
     return (

@@ -10,5 +10,6 @@ cdef class ListenerContext:
     cdef public object buffers
     cdef readonly long long frame_size_max
     cdef public str listener_name
+    cdef readonly long long frame_size_min
     cdef public object receive
     cdef public long long now_ms

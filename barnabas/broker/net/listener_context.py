@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.net.buffers import Buffers, mapped
 from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.broker.net.frame import FRAME_SIZE_MIN
 from barnabas.broker.net.lanes import Lanes
 from barnabas.model.ports import Buffer, FileSlice
 
@@ -31,8 +32,8 @@ class ListenerContext:
     """One per listener. `receive` holds what a connection reads in one turn."""
 
     __slots__ = (
-        "buffers", "closed", "dispatch", "failed", "frame_size_max", "lanes", "listener_name",
-        "now_ms", "receive",
+        "buffers", "closed", "dispatch", "failed", "frame_size_max", "frame_size_min", "lanes",
+        "listener_name", "now_ms", "receive",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +46,7 @@ class ListenerContext:
         frame_size_max: int,
         listener_name: str = "",
         receive: memoryview | None = None,
+        frame_size_min: int = FRAME_SIZE_MIN,
     ) -> None:
         self.dispatch = dispatch
         self.closed = closed
@@ -52,6 +54,7 @@ class ListenerContext:
         self.lanes = lanes
         self.buffers = buffers
         self.frame_size_max = frame_size_max
+        self.frame_size_min = frame_size_min
         self.listener_name = listener_name
         self.receive = mapped(RECEIVE_SIZE) if receive is None else receive
         self.now_ms = 0  # coarse: housekeeping updates it
@@ -68,3 +71,29 @@ class ListenerContext:
             name,
             self.receive,
         )
+
+    def with_dispatch(
+        self,
+        dispatch: "Callable[[Connection, memoryview], Parts | DeferredReply[Parts] | None]",
+        closed: "Callable[[Connection, str], None] | None" = None,
+        buffers: Buffers | None = None,
+        frame_size_max: int | None = None,
+        frame_size_min: int = FRAME_SIZE_MIN,
+    ) -> "ListenerContext":
+        """For connections of the same listener whose frames go elsewhere, such as logins.
+
+        A connection may enter another context in the middle of a turn, so both share `receive`.
+        """
+        made = ListenerContext(
+            dispatch,
+            closed or self.closed,
+            self.failed,
+            self.lanes,
+            buffers or self.buffers,
+            self.frame_size_max if frame_size_max is None else frame_size_max,
+            self.listener_name,
+            self.receive,
+            frame_size_min,
+        )
+        made.now_ms = self.now_ms
+        return made

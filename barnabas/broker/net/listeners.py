@@ -8,7 +8,6 @@ Not here: what a connection does (connection.py).
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.net.connection import Connection
@@ -81,12 +80,29 @@ class OpenListeners:
 
     def _accepting(self, settings: ListenerSettings, context: ListenerContext) -> Accepted:
         """What is called with each stream that this listener accepts."""
-        if settings.protocol is SecurityProtocol.PLAINTEXT:
-            return partial(self._accepted, context, settings.between_brokers)
-        raise invalid(
-            f"listener {settings.name}: the security protocol {settings.protocol.name} is not"
-            " supported yet"
-        )
+        if settings.protocol.encrypted:
+            raise invalid(
+                f"listener {settings.name}: the security protocol {settings.protocol.name} is not"
+                " supported yet"
+            )
+        if not settings.protocol.has_login:
+            return self._accepting_all(settings, context)
+        assert self._broker.logins is not None
+        logins = self._broker.logins.listener(settings, context)
+        self.contexts += logins.contexts
+
+        def accepted(stream: Stream) -> None:
+            connection = self._accepted(logins.context, settings.between_brokers, stream)
+            if connection is not None:
+                logins.began(connection)
+
+        return accepted
+
+    def _accepting_all(self, settings: ListenerSettings, context: ListenerContext) -> Accepted:
+        def accepted(stream: Stream) -> None:
+            self._accepted(context, settings.between_brokers, stream)
+
+        return accepted
 
     def _address(self, settings: ListenerSettings, listening: Listening) -> Address:
         if settings.advertised is not None:
@@ -109,13 +125,15 @@ class OpenListeners:
 
     # Connections
 
-    def _accepted(self, context: ListenerContext, between_brokers: bool, stream: Stream) -> None:
+    def _accepted(
+        self, context: ListenerContext, between_brokers: bool, stream: Stream
+    ) -> Connection | None:
         broker, config = self._broker, self._broker.config
         host = host_of(stream.peer)
         from_host = self._by_host.get(host, 0)
         limit, option = config.max_connections, "max.connections"
         if between_brokers:  # clients of the other listeners must not keep brokers out
-            limit = max(limit, len(broker.connections) + 1) if len(self.contexts) > 1 else limit
+            limit = max(limit, len(broker.connections) + 1) if len(self.protocols) > 1 else limit
         if broker.descriptors.connections_max < limit:
             limit = broker.descriptors.connections_max
             option = "the number of connections that the limit of open files allows"
@@ -123,12 +141,14 @@ class OpenListeners:
             limit, option = config.max_connections_per_ip, "max.connections.per.ip"
         elif len(broker.connections) < limit:
             self._by_host[host] = from_host + 1
-            broker.connections[Connection(stream, context)] = None
+            connection = Connection(stream, context)
+            broker.connections[connection] = None
             broker.counts.connections_accepted += 1
-            return
+            return connection
         stream.close()
         broker.counts.connections_refused += 1
         broker.log.warning("connection refused", peer=stream.peer, reason=f"{option} is {limit}")
+        return None
 
     def closed(self, connection: Connection) -> None:
         """One connection fewer from its host."""

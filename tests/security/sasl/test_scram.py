@@ -163,7 +163,7 @@ def test_a_token_after_the_end_is_refused() -> None:
     "reply",
     [
         b"", b"r=other,s=MTIz,i=4096", b"r=clientnonce,s=MTIz,i=4096",
-        b"r=clientnoncex,s=MTIz,i=4095", b"r=clientnoncex,s=MTIz,i=1000001",
+        b"r=clientnoncex,s=MTIz,i=4095", b"r=clientnoncex,s=MTIz,i=200001",
         b"r=clientnoncex,s=MTIz,i=99999999999", b"r=clientnoncex,s=,i=4096",
         b"r=clientnoncex,s=!,i=4096", b"e=other-error",
     ],
