@@ -4,7 +4,8 @@ Always: all partitions of a transaction join, or none. Versions from 4 on come f
 several transactions, each of which succeeds or fails on its own.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.net.deferred_reply import settled
 from barnabas.broker.net.dispatch import Call
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from barnabas.broker.context import TransactionsContext
 
 
-async def handle(
+def handle(
     broker: "TransactionsContext", request: AddPartitionsToTxnRequest, call: Call
-) -> AddPartitionsToTxnResponse:
+) -> Reply | Coroutine[Any, Any, AddPartitionsToTxnResponse]:
     if call.version < replies.BATCHED_SINCE:
         one = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
@@ -34,17 +35,17 @@ async def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        return _answer(await settled(_begin(broker, one, call)))
-    begun = [_begin(broker, each, call) for each in request.transactions]
+        return _begin(broker, one, call)
+    return _results([_begin(broker, each, call) for each in request.transactions])
+
+
+async def _results(begun: list[Reply]) -> AddPartitionsToTxnResponse:
     results: list[AddPartitionsToTxnResult] = []
     for each in begun:
-        results += _answer(await settled(each)).results_by_transaction
+        reply = await settled(each)
+        assert isinstance(reply, AddPartitionsToTxnResponse)
+        results += reply.results_by_transaction
     return AddPartitionsToTxnResponse(results_by_transaction=results)
-
-
-def _answer(reply: object) -> AddPartitionsToTxnResponse:
-    assert isinstance(reply, AddPartitionsToTxnResponse)
-    return reply
 
 
 def _begin(

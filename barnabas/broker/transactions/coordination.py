@@ -9,10 +9,10 @@ markers that others send (marker_writing.py).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from traceback import format_exception
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.broker.context import GroupsContext, TransactionsContext
 from barnabas.broker.groups.ports import PartitionJournal
@@ -23,7 +23,7 @@ from barnabas.broker.role import Role
 from barnabas.broker.topic import TRANSACTIONS_TOPIC, Topic
 from barnabas.broker.transactions.aborts_logged import log_aborts
 from barnabas.broker.transactions.loading import GivenUp, load
-from barnabas.broker.transactions.marker_writing import write_markers
+from barnabas.broker.transactions.marker_writing import begin_markers
 from barnabas.broker.transactions.producer_id_pool import ProducerIdPool
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.records import partition_of
@@ -115,6 +115,7 @@ class TransactionCoordination:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._going_on = False
         self._stopped = False
         if broker.replicas is not None:
             broker.replicas.watch(TRANSACTIONS_TOPIC, self._led)
@@ -276,6 +277,8 @@ class TransactionCoordination:
         index = self._index_of(transactional_id)
         now = self.now()
         shard = self.runtime.shard(index)
+        if self._going_on and transactional_id in shard.table.unmarked:
+            self._send_markers()  # or this request would find the transaction incomplete
         self._deliver(self.runtime.carry_out(index, operation(shard, caller, now), now))
         self._arm(shard.next_deadline())
         self._go_on()
@@ -287,7 +290,15 @@ class TransactionCoordination:
         return Now(self._broker.clock.monotonic_ms(), self._broker.clock.wall_ms())
 
     def _go_on(self) -> None:
-        """Send the markers that are due, until nothing more follows from it."""
+        """Soon: what is decided in one iteration of the loop shares requests for markers, and its
+        transactions are complete before their producers can begin the next ones."""
+        if not self._going_on:
+            self._going_on = True
+            self._loop.call_soon(self._send_markers)
+
+    def _send_markers(self) -> None:
+        """All that are due, until nothing more follows from it."""
+        self._going_on = False
         if self._stopped:
             return
         if self.statistics.unlogged:
@@ -299,17 +310,36 @@ class TransactionCoordination:
                 self.queue.add(index, effect)
             requests, done = self.queue.requests(now.ms)
             for broker, request in requests:
-                self._keep(self._loop.create_task(self._send(broker, request)))
+                begun = self._begin_here(request) if broker == self._broker.id else None
+                if isinstance(begun, WriteTxnMarkersResponse):
+                    for index, written in self.queue.answered(broker, begun, now.ms).items():
+                        done.setdefault(index, []).extend(written)
+                else:
+                    self._keep(self._loop.create_task(self._send(broker, request, begun)))
             if not done:
                 break
             self._written(done, now)
         self._arm(self.queue.next_deadline())
 
-    async def _send(self, broker: int, request: WriteTxnMarkersRequest) -> None:
+    def _begin_here(
+        self, request: WriteTxnMarkersRequest
+    ) -> WriteTxnMarkersResponse | Coroutine[Any, Any, WriteTxnMarkersResponse]:
+        try:
+            return begin_markers(self._broker, request)
+        except Exception as error:
+            self._failed(error)
+            return WriteTxnMarkersResponse(markers=[])  # they are sent again
+
+    async def _send(
+        self,
+        broker: int,
+        request: WriteTxnMarkersRequest,
+        begun: Coroutine[Any, Any, WriteTxnMarkersResponse] | None,
+    ) -> None:
         response: ProtocolMessage | None = None
         try:
-            if broker == self._broker.id:
-                response = await write_markers(self._broker, request)
+            if begun is not None:
+                response = await begun
             elif self._broker.cluster is not None:
                 response = await self._broker.cluster.peers.call(
                     BrokerId(broker), request, lane="markers", timeout_ms=MARKERS_TIMEOUT_MS

@@ -7,7 +7,8 @@ Not here: which markers are due (coordinators/transactions), whether one is acce
 """
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine, Iterator
+from typing import Any, NamedTuple, cast
 
 from barnabas.broker.context import GroupsContext
 from barnabas.broker.net.deferred_reply import DeferredReply, settled
@@ -25,7 +26,7 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-PARTITIONS_AT_ONCE = 50
+PARTITIONS_AT_ONCE = 200  # about 5 ms
 
 _NOT_READY = (
     Code.COORDINATOR_NOT_AVAILABLE,
@@ -34,24 +35,71 @@ _NOT_READY = (
 )
 
 
+Begun = Code | DeferredReply[Any]
+Partitions = list[tuple[int, Begun]]
+
+
+class BegunMarker(NamedTuple):
+    """Appended to these partitions of topics, or refused."""
+
+    marker: WritableTxnMarker
+    topics: list[tuple[str, Partitions]]
+
+
+def begin_markers(
+    broker: GroupsContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | Coroutine[Any, Any, WriteTxnMarkersResponse]:
+    """The answer at once, if there are few partitions and none of them waits for replicas."""
+    begun: list[BegunMarker] = []
+    appending = _append(broker, request, begun)
+    if any(appending) or any(
+        isinstance(each, DeferredReply)
+        for _, topics in begun
+        for _, partitions in topics
+        for _, each in partitions
+    ):
+        return _finish(appending, begun)
+    return _response(begun)
+
+
 async def write_markers(
     broker: GroupsContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """All are appended before any is waited for. Other requests are served in between: a
+    begun = begin_markers(broker, request)
+    return begun if isinstance(begun, WriteTxnMarkersResponse) else await begun
+
+
+def _append(
+    broker: GroupsContext, request: WriteTxnMarkersRequest, begun: list[BegunMarker]
+) -> Iterator[bool]:
+    """All are appended before any is waited for. It yields where other requests may be served: a
     transaction may be in thousands of partitions, whose files have to be opened."""
-    markers = []
     count = 0
     for marker in request.markers:
-        topics = []
+        topics: list[tuple[str, Partitions]] = []
+        begun.append(BegunMarker(marker, topics))
         for topic in marker.topics:
-            begun = []
+            partitions: Partitions = []
+            topics.append((topic.name, partitions))
             for index in topic.partition_indexes:
-                if count and count % PARTITIONS_AT_ONCE == 0:
-                    await asyncio.sleep(0)
+                if count == PARTITIONS_AT_ONCE:
+                    yield True
+                    count = 0
                 count += 1
-                begun.append(_begin(broker, marker, topic.name, index))
-            topics.append((topic.name, begun))
-        markers.append((marker, topics))
+                partitions.append((index, _begin(broker, marker, topic.name, index)))
+
+
+async def _finish(appending: Iterator[bool], begun: list[BegunMarker]) -> WriteTxnMarkersResponse:
+    for _ in appending:
+        await asyncio.sleep(0)
+    for _, topics in begun:
+        for _, partitions in topics:
+            partitions[:] = [(index, await _code(each)) for index, each in partitions]
+    return _response(begun)
+
+
+def _response(begun: list[BegunMarker]) -> WriteTxnMarkersResponse:
+    """All have their codes."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
@@ -61,28 +109,23 @@ async def write_markers(
                         name=name,
                         partitions=[
                             WritableTxnMarkerPartitionResult(
-                                partition_index=index, error_code=await _code(begun)
+                                partition_index=index, error_code=cast(Code, code)
                             )
-                            for index, begun in partitions
+                            for index, code in partitions
                         ],
                     )
                     for name, partitions in topics
                 ],
             )
-            for marker, topics in markers
+            for marker, topics in begun
         ]
     )
 
 
-Begun = Code | DeferredReply[Any]
-
-
-def _begin(
-    broker: GroupsContext, marker: WritableTxnMarker, topic: str, index: int
-) -> tuple[int, Begun]:
+def _begin(broker: GroupsContext, marker: WritableTxnMarker, topic: str, index: int) -> Begun:
     try:
         if topic == OFFSETS_TOPIC:
-            return index, _in_offsets(broker, marker, index)
+            return _in_offsets(broker, marker, index)
         partition = broker.topics.existing(topic).partition(index)
         end = EndMarker(marker.transaction_result, marker.coordinator_epoch)
         appended = append_marker(
@@ -96,8 +139,8 @@ def _begin(
     except KafkaError as error:
         # The coordinator asks again after the one, and does not know the others.
         code = error.code
-        return index, Code.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code
-    return index, partition.wait_for_commit(appended.last_offset) or Code.NONE
+        return Code.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code
+    return partition.wait_for_commit(appended.last_offset) or Code.NONE
 
 
 def _in_offsets(broker: GroupsContext, marker: WritableTxnMarker, index: int) -> Begun:

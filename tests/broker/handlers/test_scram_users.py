@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from barnabas.keeper.paths import USERS, entity_config
 from barnabas.model.errors import Code
@@ -132,8 +131,12 @@ async def test_changes_that_kafka_refuses_are_refused_alike(tmp_path: Path) -> N
 
 async def test_salts_and_salted_passwords_of_other_lengths_are_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as run:
-        short = replace(upsertion("alice"), salted_password=b"x")
-        unsalted = replace(upsertion("bob"), salt=b"")
+        short = ScramCredentialUpsertion(
+            name="alice", mechanism=1, iterations=4096, salt=SALT, salted_password=b"x"
+        )
+        unsalted = ScramCredentialUpsertion(
+            name="bob", mechanism=1, iterations=4096, salt=b"", salted_password=b"x" * 32
+        )
         assert set((await alter(run, short, unsalted)).values()) == {Code.UNACCEPTABLE_CREDENTIAL}
 
 

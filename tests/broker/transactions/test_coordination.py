@@ -32,6 +32,7 @@ from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersResponse
 from tests.broker.handlers.test_fetch import fetch, offsets_in, only
 from tests.broker.running import Running, running_broker
 from tests.log.batches import batch
@@ -161,7 +162,8 @@ async def test_a_restart_goes_on_where_the_broker_was_killed(tmp_path: Path) -> 
         producer = await coordinator.init()
         await coordinator.add(producer, "t", 0)
         coordinator.produce(producer, 0)
-        coordinator.driver._go_on = lambda: None  # type: ignore[method-assign]
+        nothing = WriteTxnMarkersResponse(markers=[])
+        coordinator.driver._begin_here = lambda request: nothing  # type: ignore[method-assign]
         await coordinator.end(producer, commit=True)
         assert coordinator.state() == "PrepareCommit"
         assert await coordinator.visible(0) == ([], 0)
