@@ -14,7 +14,7 @@ from barnabas.broker.storage.log_directory import storage_error
 from barnabas.broker.topic import Topic
 from barnabas.controller.proof import ReplicaCompleteness, ReplicaReport
 from barnabas.log.config import LogConfig
-from barnabas.log.directory.directory import EMPTY, LOST, SHORT
+from barnabas.log.directory.directory import IncompleteMark
 from barnabas.log.log import Log
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 
@@ -67,7 +67,7 @@ def describe(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) ->
                 0,
                 f"has its log on an offline directory, {lost}",
             )
-        if log is None and logs.incomplete(name) not in (None, EMPTY):
+        if log is None and logs.incomplete(name) not in (None, IncompleteMark.EMPTY):
             return ReplicaReport(
                 ReplicaCompleteness.LOST,
                 False,
@@ -78,12 +78,12 @@ def describe(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) ->
         return _ABSENT
     incomplete = logs.incomplete(name)
     last_epoch, end = log.epochs.latest, log.end_offset
-    if incomplete == EMPTY and end == 0:
+    if incomplete is IncompleteMark.EMPTY and end == 0:
         return _ABSENT
-    if incomplete in (LOST, EMPTY):
+    if incomplete in (IncompleteMark.LOST, IncompleteMark.EMPTY):
         reason = f"started its log again, empty, and has copied it only up to offset {end}"
         return ReplicaReport(ReplicaCompleteness.LOST, False, last_epoch, end, reason)
-    if incomplete == SHORT:
+    if incomplete is IncompleteMark.SHORT:
         reason = f"has a log that ends at offset {end}, below its recorded high watermark"
         return ReplicaReport(ReplicaCompleteness.SHORT, False, last_epoch, end, reason)
     # A log that this process has written to is as it was when its role began.

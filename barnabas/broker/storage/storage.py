@@ -16,7 +16,7 @@ from uuid import UUID
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.log.config import LogConfig
 from barnabas.log.directory.checkpoints import MetaProperties
-from barnabas.log.directory.directory import EMPTY, GONE, LOST
+from barnabas.log.directory.directory import IncompleteMark
 from barnabas.log.directory.opening import open_log_directory
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, Failed, KafkaError
@@ -147,21 +147,26 @@ class Storage:
 
     # Replicas that may lack committed records
 
-    def incomplete(self, partition: TopicPartition) -> int | None:
-        """LOST, SHORT, GONE or EMPTY (log/directory/directory.py); None: nothing is known to be
-        missing. A log that has moved to another directory is not gone."""
+    def incomplete(self, partition: TopicPartition) -> IncompleteMark | None:
+        """None: nothing is known to be missing. A log that has moved to another directory is not
+        gone."""
         found = [
             log_directory.logs.incomplete.get(partition) for log_directory in self.log_directories
         ]
         moved = partition in self.logs
-        known = [each for each in found if each is not None and not (moved and each == GONE)]
+        known = [
+            each
+            for each in found
+            if each is not None and not (moved and each is IncompleteMark.GONE)
+        ]
         return min(known, default=None)
 
     def mark_incomplete(self, partitions: Iterable[TopicPartition]) -> None:
         """Their logs are created next, and other replicas may have records. Every log directory
         gets the mark: one that is replaced must not take the mark with it."""
+        empty, lost = IncompleteMark.EMPTY, IncompleteMark.LOST
         marks = {
-            partition: EMPTY if self.incomplete(partition) in (None, EMPTY) else LOST
+            partition: empty if self.incomplete(partition) in (None, empty) else lost
             for partition in partitions
         }
         for log_directory in self.online() if marks else ():

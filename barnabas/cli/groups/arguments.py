@@ -1,36 +1,26 @@
 """Consumer groups as arguments, with completion in the shell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from barnabas.config.option import nearest
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.cli.names import checked_name, complete_names, find_named
+from barnabas.model.errors import Code
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.groups.report import GroupReport
 
 F = TypeVar("F", bound=Callable[..., Any])
-COMPLETION_MS = 1_000  # a shell waits for it
+
+
+def _names(admin: "Admin") -> Iterable[str]:
+    return (each.group for each in admin.groups())
 
 
 def complete_group(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """The existing groups, for completion; none if the request takes too long."""
-    from barnabas.cli.options import client_config
-    from barnabas.client.blocking.admin import Admin
-
-    try:
-        settings = {
-            "bootstrap.servers": client_config(ctx).bootstrap_servers,
-            "request.timeout.ms": str(COMPLETION_MS),
-            "default.api.timeout.ms": str(COMPLETION_MS),
-        }
-        with Admin(settings) as admin:
-            return [each.group for each in admin.groups() if each.group.startswith(begun)]
-    except (click.ClickException, KafkaError, OSError):
-        return []
+    return complete_names(ctx, begun, _names)
 
 
 def group_argument(command: F) -> F:
@@ -53,21 +43,10 @@ def groups_argument(command: F) -> F:
 
 
 def _check_name(ctx: click.Context, parameter: click.Parameter, group: str) -> str:
-    if not group:
-        raise click.UsageError("a group needs a name", ctx)
-    try:
-        group.encode()
-    except UnicodeEncodeError:
-        raise click.UsageError(f"GROUP {ascii(group)[:100]}: not UTF-8", ctx) from None
-    return group
+    return checked_name(ctx, group, "GROUP", "a group needs a name")
 
 
 def find_group(admin: "Admin", group: str) -> "GroupReport":
     """The group, or an error with the nearest name there is."""
-    try:
-        return admin.group_report(group)
-    except InvalidRequest as problem:
-        if problem.code is not Code.GROUP_ID_NOT_FOUND:
-            raise
-        hint = nearest(group, {each.group: None for each in admin.groups()})
-        raise InvalidRequest(problem.code, f"there is no group {group!r}{hint}") from None
+    find, missing = admin.group_report, Code.GROUP_ID_NOT_FOUND
+    return find_named("group", group, find, missing, lambda: _names(admin))

@@ -9,6 +9,7 @@ is in and disk faults (the broker), when segments go (log/segments/retention.py)
 """
 
 from contextlib import suppress
+from enum import IntEnum
 from functools import partial
 from uuid import UUID
 
@@ -34,9 +35,21 @@ from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.model.ids import TopicPartition, check_topic_name
 from barnabas.model.ports import Disk
 
-# In the file of incomplete replicas: why each of them may lack records that were committed.
-LOST, SHORT, GONE, EMPTY = 0, 1, 2, 3
 _NAME_LENGTH_MAX = 255
+
+
+class IncompleteMark(IntEnum):
+    """Why a replica may lack committed records. A smaller number is the stronger reason."""
+
+    LOST = 0  # the log started empty again and has not caught up since
+    SHORT = 1  # the log was found to end before its high watermark
+    GONE = 2  # a checkpoint names the log, and it is not in this directory
+    EMPTY = 3  # the log was created without a trace of an earlier one; with records, as LOST
+
+    @classmethod
+    def _missing_(cls, value: object) -> "IncompleteMark":
+        """A number that only a later version knows."""
+        return cls.LOST
 
 
 class LogDirectory:
@@ -70,10 +83,7 @@ class LogDirectory:
         # Copies about to become logs, and the sources of moved logs until these are durable: a
         # start after a crash may open them, and needs their offsets.
         self.moving: dict[TopicPartition, Log] = {}
-        self.incomplete: dict[TopicPartition, int] = {}
-        """LOST: the log began again and has not caught up since. SHORT: it was found to end before
-        its high watermark. GONE: a checkpoint names it, and it is not in this directory. EMPTY: the
-        log was created without a trace of an earlier one; once it has records, as LOST."""
+        self.incomplete: dict[TopicPartition, IncompleteMark] = {}
 
     def write_incomplete(self) -> None:
         """Now, and synced: a crash must not make a replica seem complete."""

@@ -25,7 +25,7 @@ from barnabas.log.directory.checkpoints import (
     MetaProperties,
 )
 from barnabas.log.directory.claim import claim
-from barnabas.log.directory.directory import EMPTY, GONE, LOST, SHORT, LogDirectory
+from barnabas.log.directory.directory import IncompleteMark, LogDirectory
 from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.recovery.log_recovery import open_log
 from barnabas.log.segments.open_segments import OpenSegments
@@ -82,7 +82,8 @@ def open_log_directory(
             new=all_named and partition not in points,
         )
         _open_into(directory, disk, partition, config, open_segments, checkpoints)
-    directory.incomplete = files.read_offsets(INCOMPLETE, names, findings)
+    marks = files.read_offsets(INCOMPLETE, names, findings)
+    directory.incomplete = {name: IncompleteMark(mark) for name, mark in marks.items()}
     # A log of which nothing was synced or committed may go with the power, and nothing with it.
     written = {name for name, offset in (*points.items(), *watermarks.items()) if offset > 0}
     _find_incomplete(directory, written, watermarks)
@@ -140,13 +141,13 @@ def _find_incomplete(
         log = directory.logs.get(partition)
         mark = directory.incomplete.get(partition)
         if log is None:
-            if mark in (None, EMPTY):
-                directory.incomplete[partition] = GONE
+            if mark in (None, IncompleteMark.EMPTY):
+                directory.incomplete[partition] = IncompleteMark.GONE
         elif log.end_offset < watermarks.get(partition, 0):
             if mark is None:
-                directory.incomplete[partition] = SHORT
-            elif mark == EMPTY:
-                directory.incomplete[partition] = LOST
+                directory.incomplete[partition] = IncompleteMark.SHORT
+            elif mark is IncompleteMark.EMPTY:
+                directory.incomplete[partition] = IncompleteMark.LOST
     if directory.incomplete != before:
         directory.write_incomplete()
 

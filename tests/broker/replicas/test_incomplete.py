@@ -7,7 +7,7 @@ from barnabas.broker.broker import Broker
 from barnabas.broker.replicas.logs import describe
 from barnabas.controller.proof import ReplicaCompleteness
 from barnabas.log.config import LogConfig
-from barnabas.log.directory.directory import GONE
+from barnabas.log.directory.directory import IncompleteMark
 from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.records import Record, encode_batch
@@ -45,6 +45,6 @@ async def test_a_log_that_the_checkpoints_name_stays_lost(tmp_path: Path) -> Non
     async with cluster_of(tmp_path) as cluster:
         broker = next(iter(cluster.brokers.values()))
         [log_directory] = broker.logs.online()
-        log_directory.logs.incomplete[NAME] = GONE
+        log_directory.logs.incomplete[NAME] = IncompleteMark.GONE
         created_again(broker)
         assert report(broker) is ReplicaCompleteness.LOST
