@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordination import Coordination
     from barnabas.broker.replicas.roles import Replicas
     from barnabas.broker.requests.recompression import Recompression
+    from barnabas.broker.security.authorizer import Authorizer
     from barnabas.broker.security.logins import Logins
     from barnabas.broker.transactions.coordination import TransactionCoordination
 
@@ -92,6 +93,7 @@ class Broker:
             self.config.max_incremental_fetch_session_cache_slots, lambda: randbelow(2**31 - 1) + 1
         )
         self.dispatcher = Dispatcher(self)
+        self.authorizer = self._authorizer()
         self.cluster: ClusterMembership | None = None
         self.catalog: AnyCatalog = self._catalog(keeper)
         bytes_max = self.config.queued_max_request_bytes
@@ -134,6 +136,13 @@ class Broker:
         self.cluster = ClusterMembership(self, keeper, self._network)
         return ClusterCatalog(self, self.cluster)
 
+    def _authorizer(self) -> "Authorizer | None":
+        if not self.config.authorizer_class_name:
+            return None
+        from barnabas.broker.security.authorizer import Authorizer
+
+        return Authorizer(self)
+
     async def join(self) -> None:
         """Start, alone or in the cluster; when this returns, the broker answers."""
         if self.cluster is None:
@@ -147,6 +156,8 @@ class Broker:
         assert isinstance(catalog, Catalog), "in a cluster, call join()"
         self.cluster_id = catalog.load_cluster_id(new_id())
         catalog.load_settings()
+        if self.authorizer is not None:
+            catalog.at_start(self.authorizer.load_blocking)
         self.open_logs()
         catalog.load_topics()
         self._close_logs = True  # after a crash too: the new leader epochs are in the logs
@@ -261,6 +272,8 @@ class Broker:
         if self.logins is not None:
             self.logins.close()
         await self.dispatcher.finish()
+        if self.authorizer is not None:
+            await self.authorizer.stop()
         self._refusals.flush()
         for connection in tuple(self.connections):
             connection.close("")

@@ -382,6 +382,9 @@ class Catalog:
 
         await self._in_thread(keep)
 
+    async def run(self, call: Callable[[Keeper], T]) -> T:
+        return await self._in_thread(lambda: call(self._keeper))
+
     async def _in_thread(self, call: Callable[[], T]) -> T:
         """The keeper syncs to disk: never call it on the loop."""
         try:

@@ -6,19 +6,22 @@ Not here: where topics are stored (catalog.py, broker/cluster/catalog.py).
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import UUID
 
 from barnabas.broker.context import BrokerContext
 from barnabas.broker.topic import Topic, Topics, metric_name
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
+from barnabas.keeper.keeper import Keeper
 from barnabas.log.config import LogConfig
 from barnabas.model.errors import Code, InvalidRequest
 
 if TYPE_CHECKING:
     from barnabas.broker.cluster.membership import ClusterMembership
     from barnabas.broker.requests.recompression import Recompression
+
+T = TypeVar("T")
 
 Change = Callable[[Mapping[str, str]], dict[str, str]]
 """Computes new settings from the current ones, or raises a KafkaError."""
@@ -66,6 +69,10 @@ class AnyCatalog(Protocol):
     async def configure_entity(self, kind: str, name: str, change: Change) -> None: ...
 
     async def new_producer_id(self) -> int: ...
+
+    async def run(self, call: Callable[[Keeper], T]) -> T:
+        """A call of the keeper, in its thread."""
+        ...
 
     async def offsets_forgotten(self, shard: int, ends: Mapping[str, int]) -> None: ...
 

@@ -8,6 +8,7 @@ Not here: Kafka's options without a meaning here (unsupported.py).
 
 from collections.abc import Mapping
 
+from barnabas.config.broker_authorizer import AuthorizerOptions
 from barnabas.config.broker_cluster import ClusterOptions
 from barnabas.config.broker_listeners import ListenerOptions
 from barnabas.config.broker_log import LogOptions
@@ -28,7 +29,9 @@ from barnabas.config.option import Option, Scope, declared, invalid
 from barnabas.config.resolve import NO_LAYERS, Layers
 
 
-class BrokerConfig(ClusterOptions, ListenerOptions, LogOptions, RoleOptions, SaslOptions):
+class BrokerConfig(
+    AuthorizerOptions, ClusterOptions, ListenerOptions, LogOptions, RoleOptions, SaslOptions
+):
     """The effective options of one broker, parsed."""
 
     node_id = Option[int](

@@ -36,7 +36,7 @@ _REASONS = {
     "TLS is not supported.": ("security.", "ssl."),
     "Tiered storage is not supported.": ("follower.fetch.last.", "log.local.", "remote."),
     "Java classes cannot be loaded.": (
-        "alter.config.policy.", "authorizer.", "client.quota.", "create.topic.policy.",
+        "alter.config.policy.", "client.quota.", "create.topic.policy.",
         "kafka.metrics.", "metric.reporters",
     ),
     "Share groups are not supported.": ("group.share.", "share."),

@@ -3,8 +3,6 @@
 TABLE = """\
 alter.config.policy.class.name class -
   The Java class that checks changes of options.
-authorizer.class.name string ''
-  The Java class that authorizes requests.
 client.quota.callback.class class -
   The Java class that computes the quotas of clients.
 config.providers list '' dynamic

@@ -23,7 +23,7 @@ IGNORED = (
 )  # fmt: skip
 
 REFUSED = (
-    "alter.config.policy.", "authorizer.", "client.quota.callback.class", "compression.gzip.level",
+    "alter.config.policy.", "client.quota.callback.class", "compression.gzip.level",
     "compression.lz4.level", "compression.zstd.level", "config.providers",
     "connection.failed.authentication.delay.ms", "connections.max.reauth.ms", "cordoned.log.dirs",
     "create.topic.policy.", "delegation.token.", "follower.fetch.last.tiered.offset.enable",

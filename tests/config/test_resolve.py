@@ -110,7 +110,11 @@ def test_one_rule_says_what_becomes_of_an_option_at_start_and_when_altered() -> 
     changes = [Change(name, SET, text) for name, text in IGNORED.items()]
     assert check_static(IGNORED) == alter_broker({}, changes) == IGNORED
     assert [name for name, _ in without_effect({**IGNORED, "num.partitions": "4"})] == [*IGNORED]
-    for name in ["authorizer.class.name", "ssl.keystore.location", "sasl.kerberos.kinit.cmd"]:
+    for name in [
+        "alter.config.policy.class.name",
+        "ssl.keystore.location",
+        "sasl.kerberos.kinit.cmd",
+    ]:
         with pytest.raises(InvalidRequest, match=f"{name}: leave it out") as at_start:
             check_static({name: "x"})
         with pytest.raises(InvalidRequest) as altered:

@@ -7,8 +7,8 @@ resulting metadata (metadata.py).
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import UUID
 
 from barnabas.broker.catalog_interface import (
@@ -22,6 +22,7 @@ from barnabas.broker.producer_ids import next_block
 from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
+from barnabas.keeper.keeper import Keeper
 from barnabas.log.config import LogConfig
 from barnabas.model.errors import Code, InvalidRequest, Retriable
 from barnabas.wire.messages.create_topics import (
@@ -40,6 +41,8 @@ DEFAULT_FACTOR = -1
 OFFSETS_FACTOR = "offsets.topic.replication.factor"
 TRANSACTIONS_FACTOR = "transaction.state.log.replication.factor"
 JOINING_MS = 2_000
+T = TypeVar("T")
+
 _NOBODY: Mapping[str, tuple[UUID, Mapping[int, int]]] = {}
 
 
@@ -168,6 +171,9 @@ class ClusterCatalog:
                 self._producer_ids = await self._cluster.run(lambda keeper: next_block(keeper, id_))
             first, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
             return first
+
+    async def run(self, call: Callable[[Keeper], T]) -> T:
+        return await self._cluster.run(call)
 
     async def offsets_forgotten(self, shard: int, ends: Mapping[str, int]) -> None:
         """Nothing is stored about them."""

@@ -4,8 +4,7 @@ In: sessions of the keeper, UpdateMetadata. Out: a registered broker that knows 
 Always: no two live brokers have one id; a broker whose session has expired registers again, with
 a new epoch, before it accepts requests of the controller again.
 Not here: what the controller decides (broker/controller/controller_election.py), replicas
-(broker/replicas/roles.py), topics (metadata.py).
-Why a lone broker has none of this: docs/adr/0022.
+(broker/replicas/roles.py), topics (metadata.py). Why a lone broker has none of this: ADR 22.
 """
 
 import asyncio
@@ -73,7 +72,6 @@ class ClusterMembership:
         self.view = MetadataUpdates(broker, self.settings)
         self.forwarding = Forwarding(broker, self)
         self.peers = Peers(BrokerId(broker.id), network, broker.log, broker.dispatcher.answer)
-        # The next controller may have sent its metadata before this one knows that it was replaced.
         self.controlling = ControllerElection(
             broker, self.peers, self._keeper_calls.in_thread, self._meet
         )
@@ -104,6 +102,8 @@ class ClusterMembership:
         self.peers.own = BrokerId(broker.id)
         broker.replicas = Replicas(broker, self)
         self.settings.take_all(await self._ask(read_all))
+        if broker.authorizer is not None:
+            await broker.authorizer.load()
         broker.open_logs()
         if broker.config.has_logins:
             from barnabas.broker.security.logins import join_logins
@@ -190,7 +190,7 @@ class ClusterMembership:
             await self._broker.replicas.close()
 
     async def close(self) -> None:
-        """Also after a start that failed at any point."""
+        """Also after a failed start."""
         for task in (self._rejoining, self._reading):
             if task is not None:
                 task.cancel()
@@ -219,10 +219,11 @@ class ClusterMembership:
         elif news.path == paths.CONFIG_CHANGES:
             self._read_settings()
         self.controlling.heard(news)
+        if self._broker.authorizer is not None:
+            self._broker.authorizer.heard(news)
 
     def _expired(self) -> None:
-        """The others consider this broker failed and elect other leaders. Until it learns that, its
-        in-sync sets keep acknowledged records safe."""
+        """Others elect other leaders. Until it learns that, its in-sync sets keep records safe."""
         if not self.registered.is_set() or self.left:
             return
         self.registered.clear()
@@ -282,6 +283,8 @@ class ClusterMembership:
                 self._broker.log.error("settings not applied", reason=error.detail)
 
     async def _take_everything(self) -> None:
+        if self._broker.authorizer is not None:
+            self._broker.authorizer.read_again(everything=True)
         self.settings.take_all(await self._keeper_calls.run(read_all))
         self._put_in_force(
             [topic.name for topic in self._broker.topics], True, list(self.settings.entities)
@@ -305,8 +308,7 @@ class ClusterMembership:
     # Requests of the controller
 
     def admit(self, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:
-        """Raises Fenced unless the request is of the latest controller and for this
-        registration."""
+        """Raises Fenced unless it is of the latest controller and for this registration."""
         if controller_epoch < self._controller_epoch:
             raise Fenced(
                 Code.STALE_CONTROLLER_EPOCH,
@@ -321,8 +323,7 @@ class ClusterMembership:
         self._controller_epoch = controller_epoch
 
     async def known(self) -> None:
-        """Wait until this broker is registered: before, it cannot check the broker epoch of
-        requests."""
+        """Wait until it is registered: before, it cannot check the broker epoch of requests."""
         await self.registered.wait()
         if self._given_up:
             raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker is stopping")

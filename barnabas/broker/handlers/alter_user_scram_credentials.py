@@ -58,7 +58,7 @@ async def handle(
                 )
             )
         else:
-            broker.log.info("user altered", user=change.name)
+            broker.log.info("user altered", user=change.name, by=call.connection.principal)
             results.append(AlterUserScramCredentialsResult(user=change.name, error_code=0))
     return AlterUserScramCredentialsResponse(results=results)
 

@@ -7,6 +7,7 @@ Not here: the wait for more bytes (requests/delayed_fetch.py), another replica t
 (requests/read_replica.py), what a fetch session remembers (net/fetch_sessions.py).
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -44,18 +45,22 @@ LEADERS_SINCE = 12  # a response can name the leader
 TOPIC_IDS_SINCE = 13
 
 
+Denied = Callable[[str | UUID], bool]
+"""Whether the client may not read the topic, by its name or id."""
+
+
 def handle(
-    broker: "Broker", request: FetchRequest, call: Call
+    broker: "Broker", request: FetchRequest, call: Call, denied: Denied | None = None
 ) -> FetchResponse | DeferredReply[FetchResponse]:
     if broker.replicas is not None and request.replica_state.replica_id >= 0:
         return broker.replicas.sessions.fetch(request)
     reading: Reading
     if request.session_epoch == FINAL_EPOCH:
         broker.fetch_sessions.end(request.session_id)
-        reading = SessionlessFetch(broker, request, call)
+        reading = SessionlessFetch(broker, request, call, denied)
     else:
         try:
-            reading = _in_session(broker, request, call)
+            reading = _in_session(broker, request, call, denied)
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     plan = reading.plan()
@@ -77,12 +82,15 @@ class FetchPlan:
     """What a reply would carry if it was sent now; partitions are added one after the other."""
 
     __slots__ = (
-        "_broker", "_find", "_names_leaders", "_rack", "answer_now", "cold", "found", "left",
-        "partitions", "responses", "size", "slices_left", "stable",
+        "_broker", "_denied", "_find", "_names_leaders", "_rack", "answer_now", "cold", "found",
+        "left", "partitions", "responses", "size", "slices_left", "stable",
     )  # fmt: skip
 
-    def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
+    def __init__(
+        self, broker: "Broker", request: FetchRequest, version: int, denied: Denied | None
+    ) -> None:
         self._broker = broker
+        self._denied = denied
         self._find = Topic.replica if version >= FOLLOWERS_SINCE else Topic.partition
         self._names_leaders = broker.replicas is not None and version >= LEADERS_SINCE
         self._rack = request.rack_id if broker.replicas is not None else ""
@@ -99,6 +107,7 @@ class FetchPlan:
     def read(
         self,
         topic: Topic | None,
+        key: str | UUID,
         by_id: bool,
         index: int,
         offset: int,
@@ -106,6 +115,8 @@ class FetchPlan:
         epoch: int,
     ) -> PartitionData:
         try:
+            if self._denied is not None and self._denied(key):
+                raise InvalidRequest(Code.TOPIC_AUTHORIZATION_FAILED)
             if topic is None:
                 raise InvalidRequest(
                     Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -152,16 +163,19 @@ class FetchPlan:
 class SessionlessFetch:
     """A fetch without a session: every requested partition is answered, in the same order."""
 
-    __slots__ = ("_broker", "_listener", "_version", "request")
+    __slots__ = ("_broker", "_denied", "_listener", "_version", "request")
 
-    def __init__(self, broker: "Broker", request: FetchRequest, call: Call) -> None:
+    def __init__(
+        self, broker: "Broker", request: FetchRequest, call: Call, denied: Denied | None
+    ) -> None:
         self._broker = broker
         self._listener = call.connection.listener
         self._version = call.version
+        self._denied = denied
         self.request = request
 
     def plan(self) -> FetchPlan:
-        plan = FetchPlan(self._broker, self.request, self._version)
+        plan = FetchPlan(self._broker, self.request, self._version, self._denied)
         by_id = self._version >= TOPIC_IDS_SINCE
         topics = self._broker.topics
         if sum(len(asked.partitions) for asked in self.request.topics) > plan.slices_left:
@@ -171,6 +185,7 @@ class SessionlessFetch:
             partitions = [
                 plan.read(
                     topic,
+                    asked.topic_id if by_id else asked.topic,
                     by_id,
                     partition.partition,
                     partition.fetch_offset,
@@ -201,6 +216,7 @@ class SessionlessFetch:
             topic = topics.by_id(asked.topic_id) if by_id else topics.get(asked.topic)
             data = plan.read(
                 topic,
+                asked.topic_id if by_id else asked.topic,
                 by_id,
                 one.partition,
                 one.fetch_offset,
@@ -229,7 +245,9 @@ class SessionlessFetch:
 class SessionFetch:
     """A fetch within a session: the session has the partitions, and knows what has changed."""
 
-    __slots__ = ("_broker", "_full", "_listener", "_session", "_version", "_wanted", "request")
+    __slots__ = (
+        "_broker", "_denied", "_full", "_listener", "_session", "_version", "_wanted", "request",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -238,10 +256,12 @@ class SessionFetch:
         call: Call,
         session: IncrementalSession | None,
         wanted: list[SessionPartition],
+        denied: Denied | None,
         *,
         full: bool,
     ) -> None:
         self._broker = broker
+        self._denied = denied
         self._listener = call.connection.listener
         self._version = call.version
         self._session = session  # None: there was no room for one, as the reply says
@@ -250,12 +270,13 @@ class SessionFetch:
         self.request = request
 
     def plan(self) -> FetchPlan:
-        plan = FetchPlan(self._broker, self.request, self._version)
+        plan = FetchPlan(self._broker, self.request, self._version, self._denied)
         by_id = self._version >= TOPIC_IDS_SINCE
         find = self._broker.topics.by_id if by_id else self._broker.topics.get
         for wanted in self._wanted:
             data = plan.read(
                 find(wanted.topic),  # type: ignore[arg-type]
+                wanted.topic,
                 by_id,
                 wanted.partition,
                 wanted.offset,
@@ -307,7 +328,9 @@ def _aborted(log: "Log", offset: int, found: "BatchSlice") -> list[AbortedTransa
     ]
 
 
-def _in_session(broker: "Broker", request: FetchRequest, call: Call) -> SessionFetch:
+def _in_session(
+    broker: "Broker", request: FetchRequest, call: Call, denied: Denied | None
+) -> SessionFetch:
     """A new session, or the next step of one."""
     by_id = call.version >= TOPIC_IDS_SINCE
     now_ms = broker.clock.monotonic_ms()
@@ -327,7 +350,7 @@ def _in_session(broker: "Broker", request: FetchRequest, call: Call) -> SessionF
         sessions.end(request.session_id)
         wanted = list({one.key: one for one in wanted}.values())
         created = sessions.create(wanted, now_ms) if wanted else None
-        return SessionFetch(broker, request, call, created, wanted, full=True)
+        return SessionFetch(broker, request, call, created, wanted, denied, full=True)
     session: IncrementalSession | None
     session = sessions.resume(request.session_id, request.session_epoch, now_ms)
     forgotten = [
@@ -339,7 +362,7 @@ def _in_session(broker: "Broker", request: FetchRequest, call: Call) -> SessionF
     everything = list(session.wanted.values())
     if not fits:
         session = None
-    return SessionFetch(broker, request, call, session, everything, full=False)
+    return SessionFetch(broker, request, call, session, everything, denied, full=False)
 
 
 def _is_news(wanted: SessionPartition, data: PartitionData) -> bool:

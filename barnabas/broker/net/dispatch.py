@@ -19,6 +19,7 @@ from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.lanes import Lane
 from barnabas.broker.net.listener_context import Parts
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
+from barnabas.security.principal import ANONYMOUS
 from barnabas.wire.apis import API_VERSIONS, APIS
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import RequestHeader, read_request_header, response_parts
@@ -108,6 +109,7 @@ class _NoConnection:
     peer = "itself:0"
     host = "itself"
     listener = ""
+    principal = ANONYMOUS
     client_id = ""
 
     def close(self, reason: str) -> None:
@@ -221,7 +223,13 @@ class Dispatcher:
         handle = handler(name).handle
         if cluster is not None and key in FORWARDED:
             handle = cluster.forwarding.forwarded(handle)
-        elif cluster is not None and key in _NEEDS_VIEW:
+        if self._broker.authorizer is not None:
+            from barnabas.broker.authorization.table import authorized
+
+            # Before it is forwarded, because only this broker knows the client; but not before
+            # this broker knows the topics, because a check of an unknown id would miss one.
+            handle = authorized(key, handle)
+        if cluster is not None and key in _NEEDS_VIEW:
             handle = cluster.forwarding.when_ready(handle)
         route = Route(known.request.decode, handle, lane, self.requests[key])
         self._routes[key, version] = route

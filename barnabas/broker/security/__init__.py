@@ -4,5 +4,8 @@
 - logins: all SASL listeners of a broker
 - offers: the mechanisms of a listener
 - credentials: the SCRAM credentials of users, from the keeper
+- authorizer: the access rules in force on this broker, from the keeper
+- rule_store: reads and writes access rules in the keeper
+- denials: denied requests: an audit log with a limited rate, and the last ones for people
 Nothing here is imported by a broker that does not use it.
 """

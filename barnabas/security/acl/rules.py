@@ -63,6 +63,11 @@ class Permission(IntEnum):
 AclField = TypeVar("AclField", AclResourceType, PatternType, AclOperation, Permission)
 
 
+def from_number(kind: type[AclField], number: int) -> AclField:
+    """The field of a request; a number that is not in the table is UNKNOWN."""
+    return kind(number) if 0 <= number < len(kind) else kind(0)
+
+
 def word(value: IntEnum) -> str:
     """`TRANSACTIONAL_ID` is `TransactionalId`."""
     return "".join(part.capitalize() for part in value.name.split("_"))

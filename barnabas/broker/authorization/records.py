@@ -1,0 +1,143 @@
+"""Produce and Fetch: the rights to write and to read records."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from barnabas.broker.authorization.answers import Handle, after, changed
+from barnabas.broker.authorization.requester import Requester
+from barnabas.broker.handlers import fetch as fetch_handler
+from barnabas.broker.net.dispatch import Call
+from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.ports import Buffer
+from barnabas.security.acl.rules import AclOperation
+from barnabas.wire.batch import HEADER_SIZE, TRANSACTIONAL
+from barnabas.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from barnabas.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+DENIED = Code.TOPIC_AUTHORIZATION_FAILED
+_ATTRIBUTES_LAST = 22  # the byte of a batch header that has the transactional bit
+PRODUCE_IDS_SINCE = 13
+FETCH_IDS_SINCE = 13
+
+
+def produce_check(
+    handle: Handle, broker: "Broker", request: ProduceRequest, call: Call, caller: Requester
+) -> Any:
+    id_ = request.transactional_id
+    if (id_ is not None and not caller.transactional_id(AclOperation.WRITE, id_)) or (
+        id_ is None and _has_transactional_batches(request)
+    ):
+        code = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _refused_all(request, [_refused(topic, code) for topic in request.topic_data])
+    allowed: list[TopicProduceData] = []
+    denied: list[TopicProduceData] = []
+    by_id = call.version >= PRODUCE_IDS_SINCE
+    for topic in request.topic_data:
+        name = topic.name
+        if by_id:
+            known = broker.topics.by_id(topic.topic_id)
+            if known is None:  # the handler says that the id is unknown
+                allowed.append(topic)
+                continue
+            name = known.name
+        (allowed if caller.topic(AclOperation.WRITE, name) else denied).append(topic)
+    if not denied:
+        return handle(broker, request, call)
+    refusals = [_refused(topic, DENIED) for topic in denied]
+    if not allowed:
+        return _refused_all(request, refusals)
+    answer = handle(broker, changed(request, topic_data=allowed), call)
+    if request.acks == 0:  # closing the connection is the only way to report the error
+        raise InvalidRequest(DENIED, f"topic {denied[0].name[:300]!r}")
+    return after(
+        answer, lambda response: changed(response, responses=response.responses + refusals)
+    )
+
+
+def _refused_all(request: ProduceRequest, refusals: list[TopicProduceResponse]) -> ProduceResponse:
+    if request.acks == 0:
+        raise InvalidRequest(DENIED, "access denied to a producer that wants no response")
+    return ProduceResponse(responses=refusals)
+
+
+def _refused(topic: TopicProduceData, code: Code) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_responses=[
+            PartitionProduceResponse(index=each.index, error_code=code, base_offset=-1)
+            for each in topic.partition_data
+        ],
+    )
+
+
+def _has_transactional_batches(request: ProduceRequest) -> bool:
+    return any(
+        _is_transactional(each.records)
+        for topic in request.topic_data
+        for each in topic.partition_data
+        if each.records is not None
+    )
+
+
+def _is_transactional(records: Buffer) -> bool:
+    view = memoryview(records)
+    return len(view) >= HEADER_SIZE and bool(view[_ATTRIBUTES_LAST] & TRANSACTIONAL)
+
+
+def fetch_check(
+    handle: Handle, broker: "Broker", request: FetchRequest, call: Call, caller: Requester
+) -> Any:
+    """The handler asks for each partition, also for those of a fetch session, and again when a
+    long poll ends: a right that was taken away meanwhile is gone."""
+    if request.replica_state.replica_id >= 0 or request.replica_id >= 0:
+        if caller.cluster(AclOperation.CLUSTER_ACTION):
+            return handle(broker, request, call)
+        return _refused_fetch(request)
+    return fetch_handler.handle(broker, request, call, _denied(broker, caller))
+
+
+def _denied(broker: "Broker", caller: Requester) -> Callable[[str | UUID], bool]:
+    def denied(topic: str | UUID) -> bool:
+        if isinstance(topic, UUID):
+            known = broker.topics.by_id(topic)
+            return known is not None and not caller.topic(AclOperation.READ, known.name)
+        return not caller.topic(AclOperation.READ, topic)
+
+    return denied
+
+
+def _refused_fetch(request: FetchRequest) -> FetchResponse:
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=each.partition,
+                        error_code=DENIED,
+                        high_watermark=-1,
+                        records=b"",
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

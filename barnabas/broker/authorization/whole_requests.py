@@ -1,0 +1,232 @@
+"""Requests that need one right, and how each of them says that it is refused."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.authorization.answers import Handle
+from barnabas.broker.authorization.requester import Requester
+from barnabas.broker.net.dispatch import Call
+from barnabas.model.errors import Code
+from barnabas.security.acl.rules import AclOperation
+from barnabas.wire.apis import APIS
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+DENIED = Code.CLUSTER_AUTHORIZATION_FAILED
+Refuse = Callable[[Any, int], Any]
+"""From the request and its version, the response that refuses all of it."""
+
+
+def with_error_code(request: Any, version: int) -> Any:
+    """For responses whose only required fields are the error code and lists."""
+    response: Any = APIS[request.api_key].response
+    required: dict[str, list[Any]] = {name: [] for name in _LISTS.get(request.api_key, ())}
+    return response(error_code=DENIED, **required)
+
+
+# The lists that responses have beside their error code.
+_LISTS = {
+    4: ("topics",),
+    5: ("partition_errors",),
+    7: ("remaining_partitions",),
+    29: ("resources",),
+    35: ("results",),
+    43: ("replica_election_results",),
+    45: ("responses",),
+    46: ("topics",),
+    48: ("entries",),
+    50: ("results",),
+    56: ("topics",),
+    74: ("config_resources",),
+    20_005: ("topics",),
+}
+
+
+def _create_acls(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
+
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(error_code=DENIED, error_message=DENIED.text)
+            for _ in request.creations
+        ]
+    )
+
+
+def _delete_acls(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsResponse
+
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(error_code=DENIED, error_message=DENIED.text, matching_acls=[])
+            for _ in request.filters
+        ]
+    )
+
+
+def _alter_replica_log_dirs(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.alter_replica_log_dirs import (
+        AlterReplicaLogDirPartitionResult,
+        AlterReplicaLogDirsResponse,
+        AlterReplicaLogDirTopicResult,
+    )
+
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=DENIED)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
+def _alter_partition_reassignments(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsResponse,
+        ReassignablePartitionResponse,
+        ReassignableTopicResponse,
+    )
+
+    return AlterPartitionReassignmentsResponse(
+        error_code=DENIED,
+        error_message=DENIED.text,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=each.partition_index,
+                        error_code=DENIED,
+                        error_message=DENIED.text,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _elect_leaders(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.elect_leaders import (
+        ElectLeadersResponse,
+        PartitionResult,
+        ReplicaElectionResult,
+    )
+
+    return ElectLeadersResponse(
+        error_code=DENIED if version >= 1 else 0,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index, error_code=DENIED, error_message=DENIED.text
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def _write_txn_markers(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.write_txn_markers import (
+        WritableTxnMarkerPartitionResult,
+        WritableTxnMarkerResult,
+        WritableTxnMarkerTopicResult,
+        WriteTxnMarkersResponse,
+    )
+
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index, error_code=DENIED
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def _alter_client_quotas(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasResponse, EntryResult
+
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryResult(error_code=DENIED, error_message=DENIED.text, entity=entry.entity)
+            for entry in request.entries
+        ]
+    )
+
+
+def _alter_user_scram_credentials(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsResponse,
+        AlterUserScramCredentialsResult,
+    )
+
+    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=user, error_code=DENIED, error_message=DENIED.text)
+            for user in users
+        ]
+    )
+
+
+def _describe_broker(request: Any, version: int) -> Any:
+    """Our own response has no error code: the connection is closed instead."""
+    from barnabas.model.errors import InvalidRequest
+
+    raise InvalidRequest(DENIED, "DescribeBroker needs the right Describe on the cluster")
+
+
+_REFUSALS: dict[int, Refuse] = {
+    27: _write_txn_markers,
+    30: _create_acls,
+    31: _delete_acls,
+    34: _alter_replica_log_dirs,
+    43: _elect_leaders,
+    45: _alter_partition_reassignments,
+    49: _alter_client_quotas,
+    51: _alter_user_scram_credentials,
+    20_002: _describe_broker,
+}
+
+
+def needs_cluster(*operations: AclOperation) -> Any:
+    """Any of these rights on the cluster; without, all of the request is refused."""
+
+    def check(handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester) -> Any:
+        if any(caller.cluster(each, quiet=True) for each in operations):
+            return handle(broker, request, call)
+        caller.cluster(operations[-1])  # recorded once
+        return _REFUSALS.get(request.api_key, with_error_code)(request, call.version)
+
+    return check
+
+
+def needs_nothing(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    return handle(broker, request, call)
