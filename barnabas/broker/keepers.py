@@ -11,6 +11,7 @@ from barnabas.keeper.sqlite import SqliteKeeper
 from barnabas.model.errors import Code, Failed
 
 KEEPER_FILE = "keeper.db"
+TOOL_TIMEOUT_MS = 18_000
 
 
 def open_own(directory: str) -> Keeper:
@@ -25,6 +26,11 @@ def open_session(config: BrokerConfig, listener: Listener) -> Keeper:
         return _zookeeper(config.zookeeper_connect, timeout_ms, listener)
     assert config.keeper_file, "this broker runs alone"
     return SqliteKeeper(config.keeper_file, timeout_ms, listener)
+
+
+def open_zookeeper(addresses: str) -> Keeper:
+    """For a tool, which has no ephemeral nodes and hears of no event."""
+    return _zookeeper(addresses, TOOL_TIMEOUT_MS, lambda news: None)
 
 
 def _zookeeper(addresses: str, timeout_ms: int, listener: Listener) -> Keeper:

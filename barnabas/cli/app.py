@@ -26,10 +26,13 @@ COMMANDS = {
     "cluster": "Look at a cluster of brokers, move replicas, elect leaders.",
     "group": "List, describe, watch and explain consumer groups; move their offsets.",
     "txn": "List, describe and explain transactions; abort one.",
+    "user": "Create, list and delete users of SCRAM, and change their passwords.",
     "log": "Look into the files of a log: dump, verify, repair.",
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",
 }
+
+SECURITY = ("user",)  # the commands in cli/security/
 
 _TEXT_SHOWN_MAX = 100
 _COMPLETION = "_BARNABAS_COMPLETE"  # what the shell sets to ask for completions
@@ -44,7 +47,8 @@ class LazyCommands(NamedCommands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"barnabas.cli.{cmd_name}").command
+        folder = "cli.security" if cmd_name in SECURITY else "cli"
+        command: click.Command = import_module(f"barnabas.{folder}.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

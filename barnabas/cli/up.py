@@ -20,6 +20,7 @@ DEFAULT_DATA = "barnabas-data"
 DEFAULT_LISTENER = "PLAINTEXT"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 ID_MAX = 2**31 - 1
+PASSWORDS = ("sasl.jaas.config", ".password", ".keystore.key", ".secret.key")
 BROKERS_MAX = 64
 _MEMORY = "/dev/shm"
 _START_TICKS = 21  # of the fields of /proc/self/stat, counted from 0
@@ -188,7 +189,14 @@ def _static(
     insecure: bool,
 ) -> dict[str, str]:
     given = {} if file is None else read_properties(file)
-    given.update(pairs(settings))
+    on_command_line = pairs(settings)
+    for name in on_command_line:
+        if name.endswith(PASSWORDS):
+            raise click.UsageError(
+                f"-X {name}=...: every user of this machine can read a command line. Put it into a"
+                " file for -F"
+            )
+    given.update(on_command_line)
     if listen:
         given["listeners"] = Listeners().format(listen)
     given.setdefault("listeners", f"{DEFAULT_LISTENER}://{DEFAULT_LISTEN}")

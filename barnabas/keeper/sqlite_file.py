@@ -6,10 +6,11 @@ valid when it writes; it uses the clock that it reads after it has the lock, as 
 Not here: watches and renewal (sqlite_session.py), the contract's methods (sqlite.py).
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -111,6 +112,9 @@ class SqliteFile:
         self._locked_out_since: int | None = None
         self.locks = SessionLocks(path)
         try:
+            with suppress(OSError):  # SQLite reports it better
+                # It holds credentials of users: a new file is for its owner only.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._database = sqlite3.connect(
                 path,
                 timeout=0,  # SQLite's own wait sleeps for up to a tenth of a second: see `_patient`

@@ -58,7 +58,7 @@ async def handle(
                 )
             )
         else:
-            broker.log.info("user altered", user=change.name, by=call.connection.principal)
+            broker.log.info("user altered", user=change.name)
             results.append(AlterUserScramCredentialsResult(user=change.name, error_code=0))
     return AlterUserScramCredentialsResponse(results=results)
 

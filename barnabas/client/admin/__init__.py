@@ -4,5 +4,6 @@ admin: topics, partitions, records, offsets
 cluster: brokers, replicas, reassignments, elections
 configs: configuration of topics and brokers
 security: ACLs and quotas
+users: users of SCRAM and their passwords
 transactions: list, describe and end transactions
 """

@@ -3,7 +3,7 @@
 Written once over `Net`: `barnabas.Admin` awaits, `barnabas.sync.Admin` blocks.
 Always: errors raise, and name the first topic that failed.
 Not here: brokers (cluster.py), options (configs.py), rules and quotas
-(security.py), transactions (transactions.py), groups (groups/).
+(security.py), users (users.py), transactions (transactions.py), groups (groups/).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +13,7 @@ from barnabas.client.admin.cluster import ClusterAdmin
 from barnabas.client.admin.configs import OptionsAdmin
 from barnabas.client.admin.security import SecurityAdmin
 from barnabas.client.admin.transactions import TransactionsAdmin
+from barnabas.client.admin.users import UsersAdmin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.errors import check, check_partition
 from barnabas.client.groups.calls import GroupCalls, offers
@@ -46,7 +47,7 @@ class OffsetAt(NamedTuple):
     timestamp: int
 
 
-class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, TransactionsAdmin, GroupCalls):
+class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, UsersAdmin, TransactionsAdmin, GroupCalls):
     """Administration of one cluster. `cluster`: an open cluster to use; it stays open."""
 
     def __init__(

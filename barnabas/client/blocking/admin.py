@@ -59,6 +59,9 @@ class Admin:
     delete_acls = mirrored(Flows.delete_acls)
     quotas = mirrored(Flows.quotas)
     alter_quota = mirrored(Flows.alter_quota)
+    users = mirrored(Flows.users)
+    set_password = mirrored(Flows.set_password)
+    delete_user = mirrored(Flows.delete_user)
 
     list_transactions = mirrored(Flows.list_transactions)
     describe_transactions = mirrored(Flows.describe_transactions)
