@@ -3,6 +3,7 @@
 - authentication: the logins of a listener
 - logins: all SASL listeners of a broker
 - offers: the mechanisms of a listener
+- jwks: the keys of an identity provider
 - credentials: the SCRAM credentials of users, from the keeper
 - authorizer: the access rules in force on this broker, from the keeper
 - rule_store: reads and writes access rules in the keeper

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.net.listener_context import ListenerContext
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.credentials import ScramUsers, load_secret
+from barnabas.broker.security.jwks import Jwks, token_validation
 from barnabas.broker.security.offers import MechanismOptions, offers_of
 from barnabas.config import broker as broker_options
 from barnabas.config.broker import BrokerConfig
@@ -45,6 +46,7 @@ class Logins:
         self._broker = broker
         self.users = ScramUsers(lambda: broker.catalog.entities, secret, broker.log)
         self._listeners: list[Authentication] = []
+        self._keys: list[Jwks] = []
 
     def listener(self, settings: ListenerSettings, normal: ListenerContext) -> Authentication:
         """The logins of one listener."""
@@ -55,7 +57,7 @@ class Logins:
         made = Authentication(
             self._broker,
             normal,
-            offers_of(options, self.users),
+            offers_of(options, self.users, token_validation(self._broker, self._keys)),
             size_max,
             self._broker.config.connection_failed_authentication_delay_ms,
         )
@@ -71,8 +73,10 @@ class Logins:
         return MechanismOptions(settings.name, of, enabled)
 
     def close(self) -> None:
-        for each in self._listeners:
-            each.close()
+        for listener in self._listeners:
+            listener.close()
+        for keys in self._keys:
+            keys.close()
 
 
 async def join_logins(broker: "Broker", peers: "Peers", ask: Ask) -> None:
@@ -96,6 +100,9 @@ def option_of(broker: "Broker", listener: str, mechanism: str, name: str) -> obj
 def _for_all_listeners(config: BrokerConfig) -> dict[str, object]:
     """Without a prefix: sasl.jaas.config is ignored then, as by Kafka."""
     return {
+        "sasl.oauthbearer.jwks.endpoint.url": config.sasl_oauthbearer_jwks_endpoint_url,
+        "sasl.oauthbearer.expected.issuer": config.sasl_oauthbearer_expected_issuer,
+        "sasl.oauthbearer.expected.audience": config.sasl_oauthbearer_expected_audience,
         "connections.max.reauth.ms": config.connections_max_reauth_ms,
         "sasl.enabled.mechanisms": config.sasl_enabled_mechanisms,
         "sasl.server.max.receive.size": config.sasl_server_max_receive_size,

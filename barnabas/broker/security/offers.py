@@ -34,10 +34,10 @@ class MechanismOptions:
 
 def offers_of(
     options: MechanismOptions,
-    users: ScramUsers | None,
-    validate: Callable[[MechanismOptions], ValidateToken] | None = None,
+    users: ScramUsers,
+    validate: Callable[[MechanismOptions], ValidateToken],
 ) -> dict[str, Offer]:
-    """`users`: None if no SCRAM mechanism is enabled. `validate`: checks tokens of OAUTHBEARER."""
+    """`validate` makes the check of tokens for OAUTHBEARER."""
     if not options.enabled:
         raise invalid(
             f"listener {options.listener}: sasl.enabled.mechanisms is empty: name at least one of"
@@ -51,11 +51,8 @@ def offers_of(
         if mechanism == PLAIN:
             begin = partial(PlainServer, _plain_users(options))
         elif mechanism == OAUTHBEARER:
-            if validate is None:
-                raise invalid(f"listener {options.listener}: OAUTHBEARER is not supported yet")
             begin = partial(OAuthBearerServer, validate(options))
         else:
-            assert users is not None
             begin = partial(_scram, HASHES[mechanism], users)
         offers[mechanism] = Offer(begin, limit)
     return offers

@@ -2,6 +2,7 @@
 
 - mechanism: what all mechanisms share
 - plain, scram_server, scram_client, scram_messages, oauthbearer: the mechanisms
+- jwt_validation: tokens of an identity provider
 - credentials: what the broker stores of a SCRAM password
 - login: the broker's side of a login, request by request
 - client_login: the client's side

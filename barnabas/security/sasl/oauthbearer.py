@@ -3,7 +3,7 @@
 In: tokens of SASL, a function that checks a token of the provider. Out: replies, and who the
 client is.
 Always: a token that is refused gets a JSON text, which the client confirms, and then the failure.
-Not here: what makes a token valid.
+Not here: what makes a token valid (jwt_validation.py).
 """
 
 import re

@@ -1,0 +1,136 @@
+"""Client libraries log in with tokens of an identity provider, and log in again in time."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import barnabas.sync
+from barnabas.model.errors import KafkaError
+from tests.compat.sasl_brokers import PASSWORD, USER, SaslProcess, sasl_brokers
+from tests.security.sasl.tokens import jwk, jwks, signed
+from tests.waiting import until
+
+ck: Any = import_module("confluent_kafka")
+kafka: Any = import_module("kafka")
+aiokafka: Any = import_module("aiokafka")
+WAIT_S = 60
+REAUTH_MS = 2_000
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslProcess]:
+    directory = tmp_path_factory.mktemp("oauth")
+    (directory / "keys.json").write_bytes(jwks(jwk("RSA")))
+    options = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER,SCRAM-SHA-512",
+        "sasl.oauthbearer.jwks.endpoint.url": f"file://{directory}/keys.json",
+        "sasl.oauthbearer.expected.issuer": "https://id.example",
+        "sasl.oauthbearer.expected.audience": "kafka",
+        "connections.max.reauth.ms": str(REAUTH_MS),
+    }
+    with sasl_brokers(directory, 1, options) as process:
+        yield process
+        process.check_log()
+        assert "canary" not in process.log
+
+
+def token(kind: str = "RSA") -> tuple[str, int]:
+    """And when it ends."""
+    now = int(time.time())
+    return signed({"iat": now, "exp": now + 300}, kind=kind), now + 300
+
+
+def test_librdkafka_logs_in_with_a_token(broker: SaslProcess) -> None:
+    producer = ck.Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "OAUTHBEARER",
+            "oauth_cb": lambda config: token(),
+        }
+    )
+    producer.produce("confluent", b"value")
+    assert producer.flush(WAIT_S) == 0
+
+
+async def test_aiokafka_logs_in_with_a_token(broker: SaslProcess) -> None:
+    abc: Any = import_module("aiokafka.abc")
+
+    class Provider(abc.AbstractTokenProvider):  # type: ignore[misc]
+        async def token(self) -> str:
+            return token()[0]
+
+    async with asyncio.timeout(WAIT_S):
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=Provider(),
+        )
+        async with producer:
+            await producer.send_and_wait("aiokafka", b"value")
+
+
+def test_our_client_logs_in_with_a_token_from_a_file(broker: SaslProcess, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.file": str(file),
+    }
+    file.write_text(token()[0] + "\n")
+    with barnabas.sync.Producer(settings) as producer:
+        producer.send("ours", b"value")
+    file.write_text(token("another")[0])
+    with barnabas.sync.Admin(settings) as admin, pytest.raises(KafkaError, match="login failed"):
+        admin.topics()
+
+
+def test_librdkafka_logs_in_again_and_loses_no_record(broker: SaslProcess) -> None:
+    heard: list[Any] = []
+    producer = ck.Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+            "error_cb": heard.append,
+        }
+    )
+    delivered: list[Any] = []
+    until_s = time.monotonic() + 3 * REAUTH_MS / 1000
+    sent = 0
+    while time.monotonic() < until_s:
+        producer.produce("again", b"value", on_delivery=lambda error, _: delivered.append(error))
+        sent += 1
+        producer.flush(WAIT_S)
+        producer.poll(0.05)
+    assert len(delivered) == sent
+    assert not any(delivered)
+    assert not heard
+
+
+def test_our_client_goes_on_after_its_login_has_ended(broker: SaslProcess) -> None:
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+    }
+    with barnabas.sync.Producer(settings) as producer:
+        offsets: list[int] = []
+        end = time.monotonic() + 3 * REAUTH_MS / 1000
+
+        def sent() -> bool:
+            offsets.append(producer.send("ours-again", b"value").offset)
+            return time.monotonic() > end
+
+        until(sent)
+    assert offsets == list(range(len(offsets)))
