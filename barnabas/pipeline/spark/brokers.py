@@ -84,10 +84,9 @@ def known_options(client: Mapping[str, str]) -> dict[str, str]:
     """The options that our client has. Other options of the Java client are ignored, except
     security options, which are refused.
     """
-    for name, value in client.items():
-        plain = name == "security.protocol" and value.strip().upper() == "PLAINTEXT"
-        if name.startswith(_NEVER_IGNORED) and name not in OPTIONS and not plain:
-            raise OptionError(f"kafka.{name} is not supported: only plain connections are, so far")
+    for name in client:
+        if name.startswith(_NEVER_IGNORED) and name not in OPTIONS:
+            raise OptionError(f"kafka.{name} is not supported: leave it out (docs/SECURITY.md)")
     found = {name: value for name, value in client.items() if name in OPTIONS}
     # the default of the Java consumer, not of ours
     found.setdefault("isolation.level", "read_uncommitted")

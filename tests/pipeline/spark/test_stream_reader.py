@@ -204,6 +204,6 @@ def test_a_group_with_consumers_of_its_own_is_refused(broker: BrokerProcess, top
 def test_what_connections_would_need_to_be_safe_is_never_ignored(
     broker: BrokerProcess, topic: str
 ) -> None:
-    stream = reader(broker, topic, **{"kafka.security.protocol": "SASL_SSL"})
-    with pytest.raises(PipelineError, match=r"kafka\.security\.protocol is not supported"):
+    stream = reader(broker, topic, **{"kafka.ssl.provider": "SunJSSE"})
+    with pytest.raises(PipelineError, match=r"kafka\.ssl\.provider is not supported"):
         stream.initialOffset()
