@@ -80,7 +80,6 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.static = settings
         self.descriptors = FileDescriptorBudget(open_files_max, disk.open_files)
-        self._network = network
         self._metrics: asyncio.Server | None = None
         self.layers = Layers(settings)
         self.config = BrokerConfig(self.layers)
@@ -95,7 +94,6 @@ class Broker:
         self.dispatcher = Dispatcher(self)
         self.authorizer = self._authorizer()
         self.cluster: ClusterMembership | None = None
-        self.catalog: AnyCatalog = self._catalog(keeper)
         bytes_max = self.config.queued_max_request_bytes
         self._context = ListenerContext(
             self.dispatcher,
@@ -106,6 +104,7 @@ class Broker:
             self.config.socket_request_max_bytes,
         )
         self.listeners = OpenListeners(self, network, self._context, host_name)
+        self.catalog: AnyCatalog = self._catalog(keeper)
         self.logins: Logins | None = None  # if a listener has logins
         self.heartbeat = LoopHeartbeat(clock, self.loop, log)
         self.housekeeping = Housekeeping(self, self.listeners.contexts)
@@ -133,7 +132,7 @@ class Broker:
         from barnabas.broker.cluster.catalog import ClusterCatalog
         from barnabas.broker.cluster.membership import ClusterMembership
 
-        self.cluster = ClusterMembership(self, keeper, self._network)
+        self.cluster = ClusterMembership(self, keeper)
         return ClusterCatalog(self, self.cluster)
 
     def _authorizer(self) -> "Authorizer | None":
@@ -337,7 +336,7 @@ class Broker:
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self.connections.pop(connection, None)
-        self.listeners.closed(connection)
+        self.listeners.closed(connection.host)
         if reason:
             self.counts.connections_broken += 1
             self.log.warning(

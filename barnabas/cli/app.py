@@ -26,13 +26,14 @@ COMMANDS = {
     "cluster": "Look at a cluster of brokers, move replicas, elect leaders.",
     "group": "List, describe, watch and explain consumer groups; move their offsets.",
     "txn": "List, describe and explain transactions; abort one.",
+    "tls": "Make certificates for development.",
     "user": "Create, list and delete users of SCRAM, and change their passwords.",
     "log": "Look into the files of a log: dump, verify, repair.",
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",
 }
 
-SECURITY = ("user",)  # the commands in cli/security/
+SECURITY = ("tls", "user")  # the commands in cli/security/
 
 _TEXT_SHOWN_MAX = 100
 _COMPLETION = "_BARNABAS_COMPLETE"  # what the shell sets to ask for completions

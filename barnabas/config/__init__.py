@@ -7,8 +7,8 @@ properties: the format of server.properties files
 alter: whether a setting may be changed
 describe: the response to DescribeConfigs
 topic, group, client, client_security, client_metrics: the options of each
-broker, broker_authorizer, broker_cluster, broker_listeners, broker_log, broker_roles, broker_sasl:
-the options of a broker
+broker, broker_authorizer, broker_listeners, broker_log, broker_roles, broker_sasl,
+broker_tls: the options of a broker
 listener_options: options of one listener (`listener.name.NAME.OPTION`)
 no_effect: options that are accepted and have no effect
 unsupported: Kafka's options that are refused, and the reason

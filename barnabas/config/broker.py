@@ -1,19 +1,19 @@
 """Every option of a broker: its id and its limits.
 
 Names and defaults are Kafka's, except `metrics.listen`, `keeper.file` and
-`listeners.insecure.allow`. Options come from files by subject: this one, `broker_cluster.py`,
-`broker_listeners.py`, `broker_log.py` and `broker_roles.py`.
+`listeners.insecure.allow`. A broker with neither `keeper.file` nor `zookeeper.connect` is a lone
+broker. Options come from files by subject: this one, and the others named `broker_...`.
 Not here: Kafka's options without a meaning here (unsupported.py).
 """
 
 from collections.abc import Mapping
 
 from barnabas.config.broker_authorizer import AuthorizerOptions
-from barnabas.config.broker_cluster import ClusterOptions
 from barnabas.config.broker_listeners import ListenerOptions
 from barnabas.config.broker_log import LogOptions
 from barnabas.config.broker_roles import RoleOptions
 from barnabas.config.broker_sasl import SaslOptions
+from barnabas.config.broker_tls import TlsOptions
 from barnabas.config.kinds import (
     INT_MAX,
     Address,
@@ -30,7 +30,12 @@ from barnabas.config.resolve import NO_LAYERS, Layers
 
 
 class BrokerConfig(
-    AuthorizerOptions, ClusterOptions, ListenerOptions, LogOptions, RoleOptions, SaslOptions
+    AuthorizerOptions,
+    ListenerOptions,
+    LogOptions,
+    RoleOptions,
+    SaslOptions,
+    TlsOptions,
 ):
     """The effective options of one broker, parsed."""
 
@@ -231,6 +236,33 @@ class BrokerConfig(
         doc="The broker forgets an idempotent producer that was idle for this long.",
     )
 
+    keeper_file = Option[str | None](
+        name="keeper.file",
+        kind=Text(),
+        default=None,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The keeper file that the brokers of one machine share; `barnabas up "
+        "--brokers` sets it.",
+    )
+    zookeeper_connect = Option[str | None](
+        name="zookeeper.connect",
+        kind=Text(),
+        default=None,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="HOST:PORT,...[/root]: the ZooKeeper that brokers of several machines share.",
+    )
+    zookeeper_session_timeout_ms = Option[int](
+        name="zookeeper.session.timeout.ms",
+        kind=Milliseconds(min=100, bits=32),
+        default=18_000,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The session timeout: a broker that sends the keeper nothing for this long is "
+        "considered dead. On one machine, the end of its process is noticed at once.",
+    )
+
     def __init__(self, layers: Layers | Mapping[str, str] = NO_LAYERS) -> None:
         """Creates it from layers, or from the settings at start alone."""
         super().__init__(OPTIONS, {}, layers if isinstance(layers, Layers) else Layers(layers))
@@ -245,6 +277,11 @@ class BrokerConfig(
     def directories(self) -> tuple[str, ...]:
         """log.dirs, or log.dir."""
         return self.log_dirs or self.log_dir
+
+    @property
+    def clustered(self) -> bool:
+        """Whether this broker belongs to a cluster."""
+        return bool(self.keeper_file or self.zookeeper_connect)
 
 
 OPTIONS = {option.name: option for option in declared(BrokerConfig)}

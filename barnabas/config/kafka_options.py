@@ -33,7 +33,7 @@ _REASONS = {
     "Authentication is not supported.": (
         "connection.failed.", "connections.max.reauth.", "delegation.", "principal.", "sasl.",
     ),
-    "TLS is not supported.": ("security.", "ssl."),
+    "OpenSSL does TLS, not Java.": ("security.providers", "ssl."),
     "Tiered storage is not supported.": ("follower.fetch.last.", "log.local.", "remote."),
     "Java classes cannot be loaded.": (
         "alter.config.policy.", "client.quota.", "create.topic.policy.",

@@ -157,50 +157,14 @@ sasl.server.callback.handler.class class -
   The Java class that handles SASL callbacks of the broker.
 security.providers string -
   Java classes that provide security algorithms.
-ssl.allow.dn.changes boolean false
-  Whether a new certificate may have another distinguished name.
-ssl.allow.san.changes boolean false
-  Whether a new certificate may have other alternative names.
-ssl.cipher.suites list '' dynamic
-  The enabled cipher suites.
-ssl.client.auth string none dynamic
-  Whether clients must present a certificate.
-ssl.enabled.protocols list TLSv1.2,TLSv1.3 dynamic
-  The enabled versions of TLS.
-ssl.endpoint.identification.algorithm string https dynamic
-  How the host name in a certificate is checked.
 ssl.engine.factory.class class - dynamic
   The Java class that creates TLS engines.
-ssl.key.password password - dynamic
-  The password of the private key.
 ssl.keymanager.algorithm string SunX509 dynamic
   The algorithm of Java's key manager.
-ssl.keystore.certificate.chain password - dynamic
-  The broker's certificates, as PEM.
-ssl.keystore.key password - dynamic
-  The broker's private key, as PEM.
-ssl.keystore.location string - dynamic
-  The file of the key store.
-ssl.keystore.password password - dynamic
-  The password of the key store.
-ssl.keystore.type string JKS dynamic
-  The format of the key store.
-ssl.principal.mapping.rules string DEFAULT
-  The rules that map distinguished names to user names.
-ssl.protocol string TLSv1.3 dynamic
-  The version of TLS.
 ssl.provider string - dynamic
   The Java security provider of TLS.
 ssl.secure.random.implementation string - dynamic
   The source of random numbers for TLS.
 ssl.trustmanager.algorithm string PKIX dynamic
   The algorithm of Java's trust manager.
-ssl.truststore.certificates password - dynamic
-  Trusted certificates, as PEM.
-ssl.truststore.location string - dynamic
-  The file of the trust store.
-ssl.truststore.password password - dynamic
-  The password of the trust store.
-ssl.truststore.type string JKS dynamic
-  The format of the trust store.
 """

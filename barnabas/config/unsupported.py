@@ -18,7 +18,8 @@ IGNORED = (
     "offsets.retention.check.interval.ms", "process.roles", "producer.id.expiration.check.",
     "producer.purgatory.", "quota.window.", "replica.fetch.", "replica.socket.",
     "replication.quota.", "server.max.startup.time.ms", "share.", "group.share.",
-    "group.streams.", "socket.connection.setup.", "telemetry.max.bytes",
+    "group.streams.", "socket.connection.setup.", "ssl.keymanager.algorithm", "ssl.provider",
+    "ssl.secure.random.implementation", "ssl.trustmanager.algorithm", "telemetry.max.bytes",
     "unclean.leader.election.interval.ms", "zookeeper.",
 )  # fmt: skip
 
@@ -30,7 +31,7 @@ REFUSED = (
     "inter.broker.protocol.version", "log.local.retention.", "log.message.format.version",
     "log.preallocate", "max.connection.creation.rate", "max.connections.per.ip.overrides",
     "offsets.topic.compression.codec", "principal.builder.class", "remote.",
-    "sasl.", "security.", "ssl.", "transaction.two.phase.commit.enable",
+    "sasl.", "security.", "ssl.engine.factory.class", "transaction.two.phase.commit.enable",
     "unstable.",
 )  # fmt: skip
 

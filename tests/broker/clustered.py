@@ -141,7 +141,9 @@ class Clustered:
         peers = self._peers.get(id_)
         if peers is None:
             log = Logger(StringIO())
-            peers = self._peers[id_] = Peers(NOBODY, SystemNetwork(log), log, _nobody, "test")
+            peers = self._peers[id_] = Peers(
+                NOBODY, SystemNetwork(log).connect, log, _nobody, "test"
+            )
             peers.known({BrokerId(id_): Address("127.0.0.1", self.brokers[id_].port)})
         answer = await peers.call(BrokerId(id_), request, timeout_ms=ANSWER_MS_MAX, version=version)
         assert isinstance(answer, expected)

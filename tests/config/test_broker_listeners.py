@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.config.alter import Change, Operation, alter_broker, broker_option
+from barnabas.config.alter import Change, Operation, alter_broker, broker_option, check_static
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.broker_listeners import SecurityProtocol, check_exposure
 from barnabas.config.kinds import Address
@@ -127,3 +127,8 @@ def test_an_option_that_no_listener_has_is_refused(name: str, reason: str) -> No
         broker_option(name)
     with pytest.raises(InvalidRequest, match=reason):
         alter_broker({}, [Change(name, Operation.SET, "x")])
+
+
+def test_an_option_of_a_listener_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="there is no listener OUTSIDE; listeners has SSL"):
+        check_static({"listeners": "SSL://h:1", "listener.name.outside.ssl.client.auth": "none"})

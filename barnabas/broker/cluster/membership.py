@@ -42,7 +42,6 @@ from barnabas.keeper.keeper import (
 )
 from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
-from barnabas.model.ports import Network
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -65,13 +64,14 @@ SHUTDOWN_AGAIN_MS = 200
 class ClusterMembership:
     """Created with the broker; `start` joins, `leave` and then `close` end it."""
 
-    def __init__(self, broker: "Broker", sessions: Sessions, network: Network) -> None:
+    def __init__(self, broker: "Broker", sessions: Sessions) -> None:
         self._broker = broker
         self._keeper_calls = KeeperCalls(sessions, self._heard, broker.log)
         self.settings = ClusterSettings()
         self.view = MetadataUpdates(broker, self.settings)
         self.forwarding = Forwarding(broker, self)
-        self.peers = Peers(BrokerId(broker.id), network, broker.log, broker.dispatcher.answer)
+        connect = broker.listeners.connect_between_brokers
+        self.peers = Peers(BrokerId(broker.id), connect, broker.log, broker.dispatcher.answer)
         self.controlling = ControllerElection(
             broker, self.peers, self._keeper_calls.in_thread, self._meet
         )

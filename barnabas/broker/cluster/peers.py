@@ -21,7 +21,7 @@ from barnabas.broker.net.buffers import Pages
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import BrokerId
-from barnabas.model.ports import Network, Stream
+from barnabas.model.ports import Stream
 from barnabas.system.logs import Logger
 from barnabas.wire.apis import APIS
 from barnabas.wire.codec import ProtocolMessage
@@ -53,14 +53,14 @@ class Peers:
     def __init__(
         self,
         own: BrokerId,
-        network: Network,
+        connect: Callable[[str, int], Awaitable[Stream]],
         log: Logger,
         answer: Answer,
         client_id: str | None = None,
     ) -> None:
         self.own = own
         self._client_id = client_id
-        self._network = network
+        self._connect = connect
         self._log = log
         self._answer = answer
         self._addresses: dict[BrokerId, Address] = {}
@@ -112,7 +112,7 @@ class Peers:
     # For links
 
     async def open(self, address: Address) -> Stream:
-        return await self._network.connect(address.host, address.port)
+        return await self._connect(address.host, address.port)
 
     def lost(self, broker: BrokerId, address: Address, reason: str) -> None:
         self._log.warning("broker lost", broker=broker, address=str(address), reason=reason)

@@ -16,11 +16,14 @@ FRAME_SIZE_MIN = 8  # api key, version, correlation id
 SLOW_FRAME_MS = 30_000
 SLOW_FRAME_CROWDED_MS = 2_000  # while other connections wait for the memory that slow frames hold
 SLOW_FRAME_BYTES_PER_MS = 64
+_TLS_HELLO = 0x1603  # how a TLS connection begins
 NOTHING_ARRIVED, NO_ROOM = -1, -2  # what `FrameInProgress.receive` returns instead of a count
 
 
 def size_refusal(size: int, size_max: int, is_login: bool = False) -> str:
     """Why a frame that announces `size` bytes is not read."""
+    if size >> 16 == _TLS_HELLO:
+        return "TLS on a listener without TLS: set security.protocol of the client to its protocol"
     if is_login and size > size_max:
         return f"request of {size} bytes before the login: sasl.server.max.receive.size: {size_max}"
     if size < FRAME_SIZE_MIN:

@@ -2,12 +2,13 @@
 
 In: the options about listeners, accepted streams. Out: connections, each with its listener's
 context; the addresses that clients of each listener are given.
-Always: the connections of all listeners share turns, memory and limits. A listener whose protocol
-is not implemented is refused: nobody who asks for encryption or a login gets plain text.
-Not here: what a connection does (connection.py).
+Always: the connections of all listeners share turns, memory and limits.
+Not here: what a connection does (connection.py), TLS (broker/security/tls_listener.py), logins
+(broker/security/logins.py).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.net.connection import Connection
@@ -17,14 +18,19 @@ from barnabas.config.broker_listeners import (
     ListenerSettings,
     SecurityProtocol,
 )
-from barnabas.config.kinds import Address, ListenerAddress
-from barnabas.config.option import invalid
+from barnabas.config.kinds import INT_MAX, Address, ListenerAddress
 from barnabas.model.ports import Listening, Network, Stream
+from barnabas.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from barnabas.broker.broker import Broker
+    from barnabas.broker.security.authentication import Authentication
+    from barnabas.broker.security.tls_listener import TlsListener
 
 Accepted = Callable[[Stream], None]
+Connect = Callable[[Stream, Principal], object]
 
 
 class OpenListeners:
@@ -42,6 +48,9 @@ class OpenListeners:
         self._host_name = host_name  # asked only if needed: the answer may take a while
         self._listening: list[Listening] = []
         self._by_host: dict[str, int] = {}
+        self._handshaking = 0  # accepted, and not connections yet
+        self._tls: dict[str, TlsListener] = {}
+        self._handshakes: ThreadPoolExecutor | None = None
         self.contexts = [context]
         self.protocols: dict[str, SecurityProtocol] = {}
         self.advertised: dict[str, Address] = {}
@@ -80,29 +89,39 @@ class OpenListeners:
 
     def _accepting(self, settings: ListenerSettings, context: ListenerContext) -> Accepted:
         """What is called with each stream that this listener accepts."""
-        if settings.protocol.encrypted:
-            raise invalid(
-                f"listener {settings.name}: the security protocol {settings.protocol.name} is not"
-                " supported yet"
-            )
-        if not settings.protocol.has_login:
-            return self._accepting_all(settings, context)
-        assert self._broker.logins is not None
-        logins = self._broker.logins.listener(settings, context)
-        self.contexts += logins.contexts
+        connect: Connect = partial(self._connect, context)
+        if settings.protocol.has_login:
+            assert self._broker.logins is not None
+            logins = self._broker.logins.listener(settings, context)
+            self.contexts += logins.contexts
+            connect = partial(self._connect_login, logins)
+        if not settings.protocol.encrypted:
+            return partial(self._accepted, connect, settings.between_brokers)
+        from barnabas.broker.security.certificates import Certificates
+        from barnabas.broker.security.tls_listener import TlsListener, new_thread
 
-        def accepted(stream: Stream) -> None:
-            connection = self._accepted(logins.context, settings.between_brokers, stream)
-            if connection is not None:
-                logins.began(connection)
+        if self._handshakes is None:
+            self._handshakes = new_thread()
+        certificates = Certificates(
+            self._broker, settings.name, settings.between_brokers, self._handshakes
+        )
+        certificates.start()
+        tls = self._tls[settings.name] = TlsListener(
+            self._broker, certificates, self._handshakes, partial(self._encrypted, connect),
+            self._gave_up,
+        )  # fmt: skip
+        return partial(self._accepted_tls, tls, settings.between_brokers)
 
-        return accepted
+    async def connect_between_brokers(self, host: str, port: int) -> Stream:
+        """To the listener of another broker that brokers use among themselves."""
+        name = self._broker.config.between_brokers
+        tls = self._tls.get(name)
+        if tls is None:
+            near = self.protocols[name] is SecurityProtocol.PLAINTEXT
+            return await self._network.connect(host, port, near)
+        from barnabas.broker.security.tls_listener import connect_between_brokers
 
-    def _accepting_all(self, settings: ListenerSettings, context: ListenerContext) -> Accepted:
-        def accepted(stream: Stream) -> None:
-            self._accepted(context, settings.between_brokers, stream)
-
-        return accepted
+        return await connect_between_brokers(tls.certificates, self._network, host, port)
 
     def _address(self, settings: ListenerSettings, listening: Listening) -> Address:
         if settings.advertised is not None:
@@ -122,37 +141,75 @@ class OpenListeners:
     def close(self) -> None:
         for listening in self._listening:
             listening.close()
+        for tls in self._tls.values():
+            tls.stop()
+        if self._handshakes is not None:
+            self._handshakes.shutdown(wait=False, cancel_futures=True)
 
     # Connections
 
-    def _accepted(
-        self, context: ListenerContext, between_brokers: bool, stream: Stream
-    ) -> Connection | None:
+    def _accepted(self, connect: Connect, between_brokers: bool, stream: Stream) -> None:
+        if self._admits(stream, between_brokers):
+            connect(stream, ANONYMOUS)
+
+    def _connect(
+        self, context: ListenerContext, stream: Stream, principal: Principal
+    ) -> Connection:
+        connection = Connection(stream, context)
+        connection.principal = principal
+        self._broker.connections[connection] = None
+        return connection
+
+    def _connect_login(
+        self, logins: "Authentication", stream: Stream, principal: Principal
+    ) -> None:
+        """The login says who the client is, not its certificate."""
+        logins.began(self._connect(logins.context, stream, ANONYMOUS))
+
+    def _admits(self, stream: Stream, between_brokers: bool) -> bool:
+        """Whether the limits allow another connection; if not, the stream is closed."""
         broker, config = self._broker, self._broker.config
         host = host_of(stream.peer)
         from_host = self._by_host.get(host, 0)
+        count = len(broker.connections) + self._handshaking
         limit, option = config.max_connections, "max.connections"
-        if between_brokers:  # clients of the other listeners must not keep brokers out
-            limit = max(limit, len(broker.connections) + 1) if len(self.protocols) > 1 else limit
+        if between_brokers and len(self.protocols) > 1:
+            limit = INT_MAX  # clients of the other listeners must not keep brokers out
         if broker.descriptors.connections_max < limit:
             limit = broker.descriptors.connections_max
             option = "the number of connections that the limit of open files allows"
         if from_host >= config.max_connections_per_ip:
             limit, option = config.max_connections_per_ip, "max.connections.per.ip"
-        elif len(broker.connections) < limit:
+        elif count < limit:
             self._by_host[host] = from_host + 1
-            connection = Connection(stream, context)
-            broker.connections[connection] = None
             broker.counts.connections_accepted += 1
-            return connection
+            return True
         stream.close()
         broker.counts.connections_refused += 1
         broker.log.warning("connection refused", peer=stream.peer, reason=f"{option} is {limit}")
-        return None
+        return False
 
-    def closed(self, connection: Connection) -> None:
-        """One connection fewer from its host."""
-        host = connection.host
+    def closed(self, host: str) -> None:
+        """One connection fewer from this host."""
         self._by_host[host] -= 1
         if not self._by_host[host]:
             del self._by_host[host]
+
+    # Connections with TLS
+
+    def _accepted_tls(self, tls: "TlsListener", between_brokers: bool, stream: Stream) -> None:
+        if self._admits(stream, between_brokers):
+            self._handshaking += 1
+            tls.accepted(stream)
+
+    def _encrypted(self, connect: Connect, stream: Stream, principal: Principal) -> None:
+        self._handshaking -= 1
+        connect(stream, principal)
+
+    def _gave_up(self, stream: Stream, reason: str) -> None:
+        self._handshaking -= 1
+        self.closed(host_of(stream.peer))
+        stream.close()
+        if reason:
+            self._broker.counts.connections_broken += 1
+            self._broker.log.warning("connection closed", peer=stream.peer, reason=reason)

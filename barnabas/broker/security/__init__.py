@@ -8,5 +8,7 @@
 - authorizer: the access rules in force on this broker, from the keeper
 - rule_store: reads and writes access rules in the keeper
 - denials: denied requests: an audit log with a limited rate, and the last ones for people
+- certificates: the keys and certificates of a listener, read again when they change
+- tls_listener: accepts connections with TLS
 Nothing here is imported by a broker that does not use it.
 """

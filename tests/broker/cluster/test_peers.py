@@ -39,7 +39,7 @@ async def to_itself(request: ProtocolMessage, version: int) -> ProtocolMessage:
 async def calling(port: int) -> AsyncIterator[tuple[Peers, StringIO]]:
     said = StringIO()
     log = Logger(said)
-    peers = Peers(BrokerId(1), SystemNetwork(log), log, to_itself)
+    peers = Peers(BrokerId(1), SystemNetwork(log).connect, log, to_itself)
     peers.known({OTHER: Address("127.0.0.1", port)})
     try:
         yield peers, said

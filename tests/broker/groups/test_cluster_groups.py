@@ -62,7 +62,7 @@ class Member:
     def __init__(self, clustered: Clustered, name: str) -> None:
         log = Logger(StringIO())
         self._clustered = clustered
-        self._peers = Peers(NOBODY, SystemNetwork(log), log, nobody, name)
+        self._peers = Peers(NOBODY, SystemNetwork(log).connect, log, nobody, name)
         self.name = name
         self.id = ""
         self.generation = -1

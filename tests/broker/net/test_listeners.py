@@ -42,7 +42,7 @@ async def ask(
     """By this listener."""
     (port,) = (each.port for each in broker.listeners.addresses if each.name == listener)
     log = Logger(StringIO())
-    peers = Peers(NOBODY, SystemNetwork(log), log, _nobody, "test")
+    peers = Peers(NOBODY, SystemNetwork(log).connect, log, _nobody, "test")
     peers.known({BrokerId(broker.id): Address("127.0.0.1", port)})
     try:
         answer = await peers.call(BrokerId(broker.id), request, timeout_ms=60_000, version=version)
