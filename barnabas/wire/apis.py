@@ -137,6 +137,7 @@ APIS = {
         Api(20_004, "RefreshSettings", 0, 0, 0),
         Api(20_005, "DescribeReplicas", 0, 0, 0),
         Api(20_006, "DescribeTransactionHistory", 0, 0, 0),
+        Api(20_007, "DescribeDenials", 0, 0, 0),
     )
 }
 """By key."""

@@ -84,10 +84,16 @@ def _properties(port: int, controller_port: int, data: Path, more: Mapping[str, 
     )
 
 
-def prepare(directory: Path, options: Mapping[str, str] | None = None) -> tuple[Path, int]:
-    """Write `server.properties` and format the log directory; its path and the port."""
+def prepare(
+    directory: Path, options: Mapping[str, str] | None = None, port: int | None = None
+) -> tuple[Path, int]:
+    """Write `server.properties` and format the log directory; its path and the port.
+
+    `port`: that of a plain listener among `options`, if they have listeners of their own.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    port, controller_port = free_ports(2)
+    free_port, controller_port = free_ports(2)
+    port = free_port if port is None else port
     properties = directory / "server.properties"
     properties.write_text(_properties(port, controller_port, directory / "data", options or {}))
     _format(properties, _cluster_id())
@@ -173,8 +179,9 @@ def running_kafka(
     directory: Path,
     options: Mapping[str, str] | None = None,
     flags: Sequence[str] = JVM_FLAGS,
+    port: int | None = None,
 ) -> Iterator[KafkaBroker]:
-    broker = start(*prepare(directory, options), flags)
+    broker = start(*prepare(directory, options, port), flags)
     try:
         yield broker
     finally:
@@ -183,7 +190,7 @@ def running_kafka(
 
 @contextmanager
 def kafka_for_tests(
-    directory: Path, options: Mapping[str, str] | None = None
+    directory: Path, options: Mapping[str, str] | None = None, port: int | None = None
 ) -> Iterator[KafkaBroker]:
-    with running_kafka(directory, {**KEPT, **(options or {})}, SHORT_LIVED) as running:
+    with running_kafka(directory, {**KEPT, **(options or {})}, SHORT_LIVED, port) as running:
         yield running

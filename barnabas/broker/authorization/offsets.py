@@ -122,10 +122,15 @@ def offset_delete_check(
             ],
         )
 
-    def may(topic: offset_delete.OffsetDeleteRequestTopic) -> bool:
-        return caller.topic(AclOperation.READ, topic.name)
+    def finish(response: offset_delete.OffsetDeleteResponse) -> offset_delete.OffsetDeleteResponse:
+        if response.error_code:  # of the group: then there is nothing about topics
+            return response
+        return changed(response, topics=response.topics + list(map(refused, denied)))
 
-    return split(handle, broker, request, call, may, refused)
+    read = AclOperation.READ
+    allowed = [topic for topic in request.topics if caller.topic(read, topic.name)]
+    denied = [topic for topic in request.topics if topic not in allowed]
+    return after(handle(broker, changed(request, topics=allowed), call), finish)
 
 
 def offset_fetch_check(

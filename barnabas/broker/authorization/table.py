@@ -18,7 +18,11 @@ from barnabas.broker.authorization import (
 )
 from barnabas.broker.authorization.answers import Handle
 from barnabas.broker.authorization.requester import Requester, is_broker
-from barnabas.broker.authorization.whole_requests import needs_cluster, needs_nothing
+from barnabas.broker.authorization.whole_requests import (
+    describe_denials_check,
+    needs_cluster,
+    needs_nothing,
+)
 from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.security.acl.rules import AclOperation
@@ -98,6 +102,7 @@ CHECKS: dict[int, Check] = {
     20_004: _ACTION,
     20_005: _ACTION,
     20_006: transactional.describe_transaction_history_check,
+    20_007: describe_denials_check,
 }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.authorization.answers import Handle
+from barnabas.broker.authorization.answers import Handle, after, changed
 from barnabas.broker.authorization.requester import Requester
 from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code
@@ -224,6 +224,21 @@ def needs_cluster(*operations: AclOperation) -> Any:
         return _REFUSALS.get(request.api_key, with_error_code)(request, call.version)
 
     return check
+
+
+def describe_denials_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    """Everybody may ask why it was denied something itself."""
+    if caller.cluster(AclOperation.DESCRIBE, quiet=True):
+        return handle(broker, request, call)
+    own = str(call.connection.principal)
+
+    def finish(response: Any) -> Any:
+        denials = [each for each in response.denials if each.principal == own]
+        return changed(response, denials=denials, count=len(denials))
+
+    return after(handle(broker, request, call), finish)
 
 
 def needs_nothing(

@@ -93,6 +93,7 @@ HANDLERS = {
     20_004: "refresh_settings",
     20_005: "describe_replicas",
     20_006: "describe_transaction_history",
+    20_007: "describe_denials",
 }
 # Requests between brokers: never advertised, and unknown to a lone broker.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)

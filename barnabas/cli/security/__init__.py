@@ -1,5 +1,8 @@
 """The commands about security, and what they share.
 
+- acl: `barnabas acl`
+- acl_rules: access rules from and to a cluster, and in files
+- acl_text: access rules and decisions as text
 - tls: `barnabas tls`
 - user: `barnabas user`
 - dev_certificates: a certificate authority for development

@@ -16,6 +16,7 @@ from barnabas.wire.messages import (
     delete_acls,
     describe_acls,
     describe_client_quotas,
+    describe_denials,
 )
 
 # By the numbers of the protocol; 0 is "unknown", 1 matches any.
@@ -51,6 +52,21 @@ class AclFilter(NamedTuple):
     permission: str = "any"
     host: str | None = None
     pattern: str = "any"
+
+
+class DeniedRequest(NamedTuple):
+    """A request that access rules denied. `rule`: the rule that did; empty: none allowed it."""
+
+    broker: int
+    at_ms: int
+    principal: str
+    host: str
+    operation: str
+    resource: str
+    name: str
+    api: str
+    client_id: str
+    rule: str
 
 
 Entity = Mapping[str, str | None]
@@ -131,6 +147,34 @@ class SecurityAdmin:
             return gone
 
         return await self._cluster.retrying(attempt)
+
+    async def denials(self, count: int = 1000) -> list[DeniedRequest]:
+        """What access rules denied on all brokers, the newest first."""
+        found: list[DeniedRequest] = []
+        for broker in sorted((await self._cluster.retrying(self._cluster.refresh)).brokers):
+            connection = await self._cluster.broker(broker)
+            response = await connection.call(
+                describe_denials.DescribeDenialsRequest(denials_max=count),
+                describe_denials.DescribeDenialsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            check(response.error_code, about=f"denials of broker {broker}")
+            found += [
+                DeniedRequest(
+                    broker,
+                    each.at_ms,
+                    each.principal,
+                    each.host,
+                    _name(OPERATIONS, each.operation),
+                    _name(RESOURCES, each.resource_type),
+                    each.resource_name,
+                    each.api,
+                    each.client_id,
+                    each.rule,
+                )
+                for each in response.denials
+            ]
+        return sorted(found, key=lambda each: each.at_ms, reverse=True)[:count]
 
     async def quotas(self, kinds: Iterable[str] = ()) -> list[Quota]:
         """The limits of all entities that have these kinds (`user`, `client-id`, `ip`)."""

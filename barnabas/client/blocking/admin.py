@@ -57,6 +57,7 @@ class Admin:
     acls = mirrored(Flows.acls)
     create_acls = mirrored(Flows.create_acls)
     delete_acls = mirrored(Flows.delete_acls)
+    denials = mirrored(Flows.denials)
     quotas = mirrored(Flows.quotas)
     alter_quota = mirrored(Flows.alter_quota)
     users = mirrored(Flows.users)

@@ -37,8 +37,10 @@ from barnabas.wire.messages import (
     delete_topics,
     describe_acls,
     describe_broker,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_denials,
     describe_group_history,
     describe_groups,
     describe_log_dirs,
@@ -110,7 +112,9 @@ def rule(right: str, permission: Permission = Permission.ALLOW) -> AclRule:
 
 
 def prefixed(one: AclRule) -> AclRule:
-    name = one.resource.name[:1]
+    """The cluster has one name, also as a prefix."""
+    is_cluster = one.resource.type is AclResourceType.CLUSTER
+    name = one.resource.name if is_cluster else one.resource.name[:1]
     return one._replace(resource=one.resource._replace(name=name, pattern=PatternType.PREFIXED))
 
 
@@ -346,6 +350,8 @@ SAMPLES: dict[int, Sample] = {
         offset_delete.OffsetDeleteRequestTopic(name="orders", partitions=[
             offset_delete.OffsetDeleteRequestPartition(partition_index=0)])])),
         (("GROUP DELETE g", "TOPIC READ orders"),), G),
+    48: Sample(only(lambda: describe_client_quotas.DescribeClientQuotasRequest(
+        components=[], strict=False)), cluster("DESCRIBE_CONFIGS"), C),
     50: Sample(only(lambda: describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
         users=[])), _DESCRIBE, C),
     51: Sample(only(lambda: alter_user_scram_credentials.AlterUserScramCredentialsRequest(
@@ -383,4 +389,5 @@ SAMPLES: dict[int, Sample] = {
         controller_id=1, controller_epoch=1, broker_epoch=1, topics=[])), _ACTION, C),
     20_006: Sample(only(lambda: describe_transaction_history.DescribeTransactionHistoryRequest(
         transactional_ids=["t"], topics=[])), (("TRANSACTIONAL_ID DESCRIBE t",),), X),
+    20_007: Sample(only(describe_denials.DescribeDenialsRequest), ((),), 0),
 }  # fmt: skip

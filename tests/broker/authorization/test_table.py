@@ -20,6 +20,7 @@ from barnabas.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from tests.broker.authorization.samples import SAMPLES, C, G, T, X, prefixed, rule
 from tests.broker.running import Running, running_broker
 
@@ -38,6 +39,7 @@ async def run(tmp_path: Path) -> AsyncIterator[Running]:
         await run.create("orders")
         request = FindCoordinatorRequest(coordinator_keys=["g"])
         await run.ask(request, FindCoordinatorResponse)  # makes the coordinator
+        await run.ask(SAMPLES[8].make(9, NO_TOPIC_ID), OffsetCommitResponse, 9)  # and the group
         yield run
 
 

@@ -1,0 +1,233 @@
+"""The same requests, of a client with the same rules, to Barnabas and to Apache Kafka.
+
+Both have a plain listener, whose clients are super users, and a listener where alice logs in.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from barnabas.broker.net.dispatch import BETWEEN_BROKERS
+from barnabas.security.acl.rules import AclRule, Permission
+from barnabas.wire.apis import APIS, PRIVATE_FROM
+from barnabas.wire.messages import create_acls, delete_acls, describe_acls
+from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.broker.authorization.samples import SAMPLES, C, G, T, X, prefixed, rule
+from tests.ports import free_ports
+from tests.process import KEPT, BrokerProcess
+from tests.support.caller import READY_S_MAX, Caller, comparable
+from tests.support.java import kafka_tools
+from tests.support.kafka import kafka_for_tests
+
+PASSWORD = "alice-secret"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+DENIALS = {T, G, C, X}
+LOGIN = {17, 36}
+KEYS = [
+    key
+    for key in SAMPLES
+    if key < PRIVATE_FROM and key not in (*BETWEEN_BROKERS, *LOGIN) and SAMPLES[key].denied
+]
+ANYTHING: dict[str, Any] = {
+    "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1,
+    "principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1,
+}  # fmt: skip
+
+
+class Target(NamedTuple):
+    """One listener."""
+
+    host: str
+    port: int
+
+
+class Side:
+    """One of the brokers: its administrator, and alice."""
+
+    def __init__(self, plain: int, sasl: int) -> None:
+        self.plain, self.sasl = plain, sasl
+        self.admin = Caller(Target("127.0.0.1", plain))  # type: ignore[arg-type]
+        self.alice = self.log_in()
+        self.id = self.admin.create("orders")
+        for key_type in (0, 1):
+            self.find_coordinator(key_type)
+
+    def find_coordinator(self, key_type: int) -> None:
+        """Until it is there: the first search creates its topic."""
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g"])
+        deadline = time.monotonic() + READY_S_MAX
+        while self.admin.answer(request, 4)["coordinators"][0]["error_code"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        self.admin.close()
+        self.alice.close()
+
+    def log_in(self) -> Caller:
+        caller = Caller(Target("127.0.0.1", self.sasl))  # type: ignore[arg-type]
+        caller.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        token = SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode())
+        assert not caller.ask(token, 2).error_code  # type: ignore[attr-defined]
+        return caller
+
+    def set_rules(self, rules: list[AclRule]) -> None:
+        """Exactly these, in force."""
+        everything = delete_acls.DeleteAclsFilter(**ANYTHING)
+        self.admin.ask(delete_acls.DeleteAclsRequest(filters=[everything]), 3)
+        creations = [
+            create_acls.AclCreation(
+                resource_type=each.resource.type,
+                resource_name=each.resource.name,
+                resource_pattern_type=each.resource.pattern,
+                principal=each.principal,
+                host=each.host,
+                operation=each.operation,
+                permission_type=each.permission,
+            )
+            for each in rules
+        ]
+        answer: Any = self.admin.ask(create_acls.CreateAclsRequest(creations=creations), 3)
+        assert [each.error_code for each in answer.results] == [0] * len(rules)
+        deadline = time.monotonic() + READY_S_MAX
+        while self.stored() != len(set(rules)):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def stored(self) -> int:
+        answer: Any = self.admin.ask(describe_acls.DescribeAclsRequest(**ANYTHING), 3)
+        return sum(len(each.acls) for each in answer.resources)
+
+    def answer(self, key: int, version: int) -> Any:
+        return comparable(self.alice.ask(SAMPLES[key].make(version, self.id), version))
+
+    def has_orders(self) -> None:
+        """Allowed deletions delete it."""
+        self.id = self.admin.create("orders")
+
+
+@pytest.fixture(scope="module")
+def us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+    directory = tmp_path_factory.mktemp("authorized")
+    plain, sasl = free_ports(2)
+    file = directory / "server.properties"
+    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    settings = {
+        **KEPT,
+        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl}",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{jaas} user_alice="{PASSWORD}";',
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:ANONYMOUS",
+    }
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    class Authorized(BrokerProcess):
+        def command(self) -> list[str]:
+            start = (sys.executable, "-m", "barnabas", "up", "--data", str(self.data))
+            return [*start, "-F", str(file)]
+
+    process = Authorized(directory / "data", port=plain, log=directory / "broker.log")
+    process.start()
+    try:
+        side = Side(plain, sasl)
+        yield side
+        side.close()
+    finally:
+        process.stop()
+
+
+@pytest.fixture(scope="module")
+def them(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+    directory: Path = tmp_path_factory.mktemp("kafka")
+    plain, controller, sasl = free_ports(3)
+    protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    plain_address = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl}"
+    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    options = {
+        "listeners": f"{plain_address},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": plain_address,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": protocols,
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{jaas} user_alice="{PASSWORD}";',
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:ANONYMOUS",
+    }
+    with kafka_for_tests(directory, options, plain):
+        side = Side(plain, sasl)
+        yield side
+        side.close()
+
+
+def rule_sets(key: int) -> Iterator[tuple[str, list[AclRule]]]:
+    """What alice may do, by name."""
+    yield "nothing", []
+    for need in SAMPLES[key].needs:
+        rules = [rule(right) for right in need]
+        yield f"only {need}", rules
+        yield f"prefixed {need}", [prefixed(each) for each in rules]
+        for number, each in enumerate(rules):
+            yield f"{need} without {each}", rules[:number] + rules[number + 1 :]
+            deny = each._replace(permission=Permission.DENY)
+            yield f"{need} and {deny}", [*rules, deny]
+            away = each._replace(host="198.51.100.1")
+            yield f"{need} from elsewhere", [*rules[:number], away, *rules[number + 1 :]]
+
+
+def codes(answer: Any) -> set[int]:
+    if isinstance(answer, dict):
+        own = {value for name, value in answer.items() if name.endswith("error_code")}
+        return own.union(*(codes(value) for value in answer.values()))
+    if isinstance(answer, list):
+        return set().union(*map(codes, answer))
+    return set()
+
+
+def versions(key: int) -> list[int]:
+    top = 3 if key == 24 else APIS[key].max_version
+    return sorted({APIS[key].min_version, top // 2, top} - set(range(APIS[key].min_version)))
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: APIS[key].name)
+def test_a_request_is_allowed_or_refused_as_by_kafka(us: Side, them: Side, key: int) -> None:
+    for name, rules in rule_sets(key):
+        us.set_rules(rules)
+        them.set_rules(rules)
+        for version in versions(key):
+            ours, theirs = us.answer(key, version), them.answer(key, version)
+            found, expected = codes(ours) & DENIALS, codes(theirs) & DENIALS
+            assert found == expected, f"version {version}, {name}: {ours} {theirs}"
+            if expected and not codes(theirs) - DENIALS - {0}:
+                assert ours == theirs, f"version {version}, {name}"
+            if key == 20:
+                us.has_orders()
+                them.has_orders()
+
+
+def test_kafka_acls_adds_lists_and_removes_rules(us: Side) -> None:
+    us.set_rules([])
+    to = ("--bootstrap-server", f"127.0.0.1:{us.plain}")
+    main = "org.apache.kafka.tools.AclCommand"
+
+    def run(*arguments: str) -> str:
+        done = kafka_tools().run(main, *to, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("--add", "--allow-principal", "User:alice", "--consumer", "--topic", "orders",
+        "--group", "g-", "--resource-pattern-type", "prefixed")  # fmt: skip
+    listed = run("--list")
+    assert "resourceType=GROUP, name=g-, patternType=PREFIXED" in listed
+    assert listed.count("principal=User:alice") == 3
+    run("--add", "--deny-principal", "User:mallory", "--operation", "All", "--topic", "*")
+    assert "permissionType=DENY" in run("--list", "--topic", "*")
+    run("--remove", "--force", "--allow-principal", "User:alice", "--consumer", "--topic",
+        "orders", "--group", "g-", "--resource-pattern-type", "prefixed")  # fmt: skip
+    assert us.stored() == 1
