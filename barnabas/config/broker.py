@@ -263,6 +263,24 @@ class BrokerConfig(
         "considered dead. On one machine, the end of its process is noticed at once.",
     )
 
+    zookeeper_digest_file = Option[str | None](
+        name="zookeeper.digest.file",
+        kind=Text(),
+        default=None,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="A file with USER:PASSWORD, with which the broker authenticates at ZooKeeper (scheme "
+        "digest). ZooKeeper gets the password as it is: use a network that you trust.",
+    )
+    zookeeper_set_acl = Option[bool](
+        name="zookeeper.set.acl",
+        kind=Bool(),
+        default=False,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="Whether new nodes in ZooKeeper are for the user of zookeeper.digest.file only.",
+    )
+
     def __init__(self, layers: Layers | Mapping[str, str] = NO_LAYERS) -> None:
         """Creates it from layers, or from the settings at start alone."""
         super().__init__(OPTIONS, {}, layers if isinstance(layers, Layers) else Layers(layers))

@@ -19,6 +19,7 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL
 
 from barnabas.keeper.keeper import (
     ANY_VERSION,
@@ -47,6 +48,7 @@ from barnabas.keeper.keeper import (
     check_size,
     parent,
 )
+from barnabas.model.errors import Code, Failed
 
 CONNECT_MS_MAX = 15_000
 # ZooKeeper closes the connection on more than 1,048,575 bytes in a message.
@@ -98,7 +100,10 @@ class ZookeeperKeeper:
         session_timeout_ms: int,
         listener: Listener | None = None,
         connect_ms_max: int = CONNECT_MS_MAX,
+        digest: str = "",
+        own_nodes: bool = False,
     ) -> None:
+        """`digest`: USER:PASSWORD at ZooKeeper. `own_nodes`: new nodes are for this user only."""
         hosts, slash, root = addresses.partition("/")
         self._addresses = addresses
         self._root = check_path(slash + root).rstrip("/") if root else ""
@@ -118,6 +123,8 @@ class ZookeeperKeeper:
                 max_tries=-1, delay=0.05, max_delay=1, sleep_func=self._handler.sleep_func
             ),
             logger=_log,
+            auth_data=[("digest", digest)] if digest else None,
+            default_acl=[CREATOR_ALL_ACL[0]] if own_nodes else None,
         )
         self._client.add_listener(self._on_state)
         try:
@@ -245,6 +252,8 @@ class ZookeeperKeeper:
             raise Disconnected(f"{self._name()}: {problem!r}") from None
         except (kazoo.SessionExpiredError, kazoo.AuthFailedError) as problem:
             raise self._expired(problem) from None
+        except kazoo.NoAuthError:
+            raise self._not_allowed(path) from None
 
     def _written(self, asked: Any) -> list[Any]:
         try:
@@ -274,6 +283,8 @@ class ZookeeperKeeper:
             raise NoChildren(parent(path))
         if isinstance(problem, kazoo.SessionExpiredError):
             raise self._expired(problem)
+        if isinstance(problem, kazoo.NoAuthError):
+            raise self._not_allowed(path)
         raise Disconnected(f"{self._name()} refused to write {path}: {problem!r}")
 
     def _result(self, operation: Operation, answer: Any) -> Result:
@@ -289,6 +300,13 @@ class ZookeeperKeeper:
 
     def _expired(self, problem: object = "") -> SessionExpired:
         return SessionExpired(f"{self._name()} has expired{problem and f': {problem!r}'}")
+
+    def _not_allowed(self, path: str) -> Failed:
+        return Failed(
+            Code.CLUSTER_AUTHORIZATION_FAILED,
+            f"ZooKeeper at {self._addresses}: {path} belongs to another user: set"
+            " zookeeper.digest.file to a file with USER:PASSWORD of its owner",
+        )
 
     def _name(self) -> str:
         return f"session {self._session:#x} at {self._addresses}"

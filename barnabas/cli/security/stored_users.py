@@ -35,10 +35,12 @@ from barnabas.system.disk import DirectoryLock
 
 
 @contextmanager
-def opened(data: str | None, zookeeper: str | None) -> Iterator[Keeper]:
+def opened(
+    data: str | None, zookeeper: str | None, digest_file: str | None = None
+) -> Iterator[Keeper]:
     """The keeper of a data directory that no broker uses, or a ZooKeeper."""
     if zookeeper is not None:
-        keeper = open_zookeeper(zookeeper)
+        keeper = open_zookeeper(zookeeper, digest_file)
         try:
             yield keeper
         finally:

@@ -13,6 +13,8 @@ from barnabas.model.errors import Code, InvalidRequest
 from barnabas.security.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
 from barnabas.security.sasl.mechanism import SCRAMS
 
+_DIGEST = "barnabas.zookeeper.digest"
+
 mechanism_option = click.option(
     "-m",
     "--mechanism",
@@ -37,6 +39,13 @@ def where_options(command: Any) -> Any:
             "--zookeeper",
             metavar="HOST:PORT,...",
             help="Change this ZooKeeper directly, without a broker.",
+        ),
+        click.option(
+            "--zookeeper-digest-file",
+            type=click.Path(exists=True, dir_okay=False),
+            help="A file with USER:PASSWORD at ZooKeeper.",
+            expose_value=False,
+            callback=lambda ctx, parameter, path: ctx.meta.__setitem__(_DIGEST, path),
         ),
         click.option(
             "--data",
@@ -179,4 +188,4 @@ def _stored(data: str | None, zookeeper: str | None) -> Any:
 
     if data is not None and zookeeper is not None:
         raise click.UsageError("--data and --zookeeper exclude each other")
-    return stored_users.opened(data, zookeeper)
+    return stored_users.opened(data, zookeeper, click.get_current_context().meta.get(_DIGEST))
