@@ -36,11 +36,12 @@ class SaslProcess(BrokerProcess):
 
     file: Path
     count = 1
+    protocol = "SASL_PLAINTEXT"
 
     def command(self) -> list[str]:
         return [
             *(sys.executable, "-m", "barnabas", "up", "--data", str(self.data)),
-            *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{self.port}", "-F", str(self.file)),
+            *("--listen", f"{self.protocol}://127.0.0.1:{self.port}", "-F", str(self.file)),
             *(("--brokers", str(self.count)) if self.count > 1 else ()),
         ]
 
@@ -57,9 +58,13 @@ class SaslCluster(SaslProcess):
 
 @contextmanager
 def sasl_brokers(
-    directory: Path, count: int = 1, options: Mapping[str, str] | None = None
+    directory: Path,
+    count: int = 1,
+    options: Mapping[str, str] | None = None,
+    protocol: str = "SASL_PLAINTEXT",
 ) -> Iterator[SaslProcess]:
     """Running, with users that were made before the first start."""
+    listener = f"listener.name.{protocol.lower()}"
     data = directory / "data"
     with stored_users.opened(str(data), None) as keeper:
         for user in (USER, ODD_USER):
@@ -68,9 +73,9 @@ def sasl_brokers(
     settings = {
         **KEPT,
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required"
+        f"{listener}.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required"
         f' username="broker" password="{BROKER_PASSWORD}";',
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{_PLAIN} required"
+        f"{listener}.plain.sasl.jaas.config": f"{_PLAIN} required"
         f' user_{USER}="{quoted_password()}";',
         **(options or {}),
     }
@@ -80,7 +85,7 @@ def sasl_brokers(
     kind = SaslProcess if count == 1 else SaslCluster
     port = 0 if count == 1 else free_ports_from(count)
     process = kind(data, port=port, log=directory / "broker.log")
-    process.file, process.count = file, count
+    process.file, process.count, process.protocol = file, count, protocol
     first = port
     process.start()
     if count > 1:
