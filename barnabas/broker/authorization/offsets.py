@@ -1,5 +1,6 @@
 """Requests about committed offsets: the group, and then each topic."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.authorization.answers import Handle, after, changed
@@ -32,6 +33,17 @@ def _refusal(
             return Code.UNKNOWN_TOPIC_ID
         name = known.name
     return Code.NONE if caller.topic(operation, name) else TOPIC_DENIED
+
+
+def _parted(
+    topics: Sequence[Any], caller: Requester, operation: AclOperation
+) -> tuple[list[Any], list[Any]]:
+    """Those that are allowed, and the others."""
+    allowed: list[Any] = []
+    denied: list[Any] = []
+    for topic in topics:
+        (allowed if caller.topic(operation, topic.name) else denied).append(topic)
+    return allowed, denied
 
 
 def offset_commit_check(
@@ -127,9 +139,7 @@ def offset_delete_check(
             return response
         return changed(response, topics=response.topics + list(map(refused, denied)))
 
-    read = AclOperation.READ
-    allowed = [topic for topic in request.topics if caller.topic(read, topic.name)]
-    denied = [topic for topic in request.topics if topic not in allowed]
+    allowed, denied = _parted(request.topics, caller, AclOperation.READ)
     return after(handle(broker, changed(request, topics=allowed), call), finish)
 
 
@@ -162,8 +172,7 @@ def offset_fetch_check(
         refusals = [_old_refused(topic, TOPIC_DENIED) for topic in denied]
         return changed(response, topics=response.topics + refusals)
 
-    allowed = [topic for topic in request.topics if caller.topic(describe, topic.name)]
-    denied = [topic for topic in request.topics if topic not in allowed]
+    allowed, denied = _parted(request.topics, caller, describe)
     return after(handle(broker, changed(request, topics=allowed), call), with_refusals)
 
 

@@ -9,7 +9,6 @@ from barnabas.broker.authorization.requester import Requester
 from barnabas.broker.handlers import fetch as fetch_handler
 from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.model.ports import Buffer
 from barnabas.security.acl.rules import AclOperation
 from barnabas.wire.batch import HEADER_SIZE, TRANSACTIONAL
 from barnabas.wire.messages.fetch import (
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 DENIED = Code.TOPIC_AUTHORIZATION_FAILED
+WRITE = AclOperation.WRITE
 _ATTRIBUTES_LAST = 22  # the byte of a batch header that has the transactional bit
 PRODUCE_IDS_SINCE = 13
 FETCH_IDS_SINCE = 13
@@ -39,12 +39,11 @@ def produce_check(
     handle: Handle, broker: "Broker", request: ProduceRequest, call: Call, caller: Requester
 ) -> Any:
     id_ = request.transactional_id
-    if (id_ is not None and not caller.transactional_id(AclOperation.WRITE, id_)) or (
+    if (id_ is not None and not caller.transactional_id(WRITE, id_)) or (
         id_ is None and _has_transactional_batches(request)
     ):
         code = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return _refused_all(request, [_refused(topic, code) for topic in request.topic_data])
-    allowed: list[TopicProduceData] = []
     denied: list[TopicProduceData] = []
     by_id = call.version >= PRODUCE_IDS_SINCE
     for topic in request.topic_data:
@@ -52,12 +51,14 @@ def produce_check(
         if by_id:
             known = broker.topics.by_id(topic.topic_id)
             if known is None:  # the handler says that the id is unknown
-                allowed.append(topic)
                 continue
             name = known.name
-        (allowed if caller.topic(AclOperation.WRITE, name) else denied).append(topic)
+        if not caller.topic(WRITE, name):
+            denied.append(topic)
     if not denied:
         return handle(broker, request, call)
+    refused = set(map(id, denied))
+    allowed = [topic for topic in request.topic_data if id(topic) not in refused]
     refusals = [_refused(topic, DENIED) for topic in denied]
     if not allowed:
         return _refused_all(request, refusals)
@@ -87,17 +88,16 @@ def _refused(topic: TopicProduceData, code: Code) -> TopicProduceResponse:
 
 
 def _has_transactional_batches(request: ProduceRequest) -> bool:
-    return any(
-        _is_transactional(each.records)
-        for topic in request.topic_data
-        for each in topic.partition_data
-        if each.records is not None
-    )
-
-
-def _is_transactional(records: Buffer) -> bool:
-    view = memoryview(records)
-    return len(view) >= HEADER_SIZE and bool(view[_ATTRIBUTES_LAST] & TRANSACTIONAL)
+    for topic in request.topic_data:
+        for each in topic.partition_data:
+            records = each.records
+            if (
+                records is not None
+                and len(records) >= HEADER_SIZE
+                and records[_ATTRIBUTES_LAST] & TRANSACTIONAL
+            ):
+                return True
+    return False
 
 
 def fetch_check(

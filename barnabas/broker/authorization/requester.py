@@ -11,6 +11,7 @@ from barnabas.model.errors import Code, Retriable
 from barnabas.security.acl.explain import AclQuestion, deciding_rule
 from barnabas.security.acl.hosts import host_text
 from barnabas.security.acl.rules import CLUSTER_NAME, AclOperation, AclResourceType
+from barnabas.security.principal import Principal
 from barnabas.wire.apis import APIS
 
 if TYPE_CHECKING:
@@ -20,12 +21,16 @@ TOPIC = AclResourceType.TOPIC
 GROUP = AclResourceType.GROUP
 CLUSTER = AclResourceType.CLUSTER
 TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
+KNOWN_MAX = 1_000
+CLIENT_ID_LENGTH_MAX = 200
 
 
 class Requester:
     """One request's principal and host. `quiet`: a look that denies nothing to the client."""
 
-    __slots__ = ("_api_key", "_authorizer", "_client_id", "_decisions", "_host", "_principal")
+    __slots__ = (
+        "_api_key", "_authorizer", "_cached", "_client_id", "_decisions", "_host", "_principal",
+    )  # fmt: skip
 
     def __init__(self, authorizer: "Authorizer", api_key: int, call: Call) -> None:
         connection = call.connection
@@ -35,12 +40,7 @@ class Requester:
         self._client_id = call.client_id
         self._principal = connection.principal
         self._host = host_text(connection.host)
-        if not self._decisions.loaded and not self._decisions.is_super(self._principal):
-            # The connection is closed: the client tries again, here or at another broker.
-            raise Retriable(
-                Code.BROKER_NOT_AVAILABLE,
-                "this broker does not know the access rules at the moment",
-            )
+        self._cached = self._decisions.cache.get
 
     def may(
         self, operation: AclOperation, type_: AclResourceType, name: str, *, quiet: bool = False
@@ -58,6 +58,9 @@ class Requester:
         return False
 
     def topic(self, operation: AclOperation, name: str, *, quiet: bool = False) -> bool:
+        allowed = self._cached((self._principal, self._host, TOPIC, name))
+        if allowed is not None and allowed >> operation & 1:  # as nearly always
+            return True
         return self.may(operation, TOPIC, name, quiet=quiet)
 
     def group(self, operation: AclOperation, name: str, *, quiet: bool = False) -> bool:
@@ -83,6 +86,36 @@ class Requester:
         if not self.cluster(AclOperation.DESCRIBE):
             return 0
         return self.operations(CLUSTER, CLUSTER_NAME)
+
+
+class Requesters:
+    """Those of one API, by principal, address and client id: most requests are of a client that
+    has asked before."""
+
+    __slots__ = ("_api_key", "_known")
+
+    def __init__(self, api_key: int) -> None:
+        self._api_key = api_key
+        self._known: dict[tuple[Principal, str, str], Requester] = {}
+
+    def find(self, authorizer: "Authorizer", call: Call) -> Requester:
+        connection = call.connection
+        decisions = authorizer.decisions
+        if not decisions.loaded and not decisions.is_super(connection.principal):
+            # The connection is closed: the client tries again, here or at another broker.
+            raise Retriable(
+                Code.BROKER_NOT_AVAILABLE,
+                "this broker does not know the access rules at the moment",
+            )
+        key = connection.principal, connection.host, call.client_id
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            found = Requester(authorizer, self._api_key, call)
+            if len(call.client_id) <= CLIENT_ID_LENGTH_MAX:
+                self._known[key] = found
+        return found
 
 
 def is_broker(authorizer: "Authorizer", call: Call) -> bool:

@@ -17,7 +17,7 @@ from barnabas.broker.authorization import (
     transactional,
 )
 from barnabas.broker.authorization.answers import Handle
-from barnabas.broker.authorization.requester import Requester, is_broker
+from barnabas.broker.authorization.requester import Requester, Requesters, is_broker
 from barnabas.broker.authorization.whole_requests import (
     describe_denials_check,
     needs_cluster,
@@ -114,11 +114,13 @@ def authorized(api_key: int, handle: Handle) -> Handle:
             Code.CLUSTER_AUTHORIZATION_FAILED, f"API key {api_key} has no access rule"
         )
 
+    requesters = Requesters(api_key)
+
     def answer(broker: "Broker", request: Any, call: Call) -> Any:
         authorizer = broker.authorizer
         assert authorizer is not None
         if is_broker(authorizer, call):
             return handle(broker, request, call)
-        return check(handle, broker, request, call, Requester(authorizer, api_key, call))
+        return check(handle, broker, request, call, requesters.find(authorizer, call))
 
     return answer

@@ -120,11 +120,12 @@ def describe_topic_partitions_check(
     describe = AclOperation.DESCRIBE
     begin = "" if cursor is None else cursor.topic_name
     if request.topics:
-        asked = list(dict.fromkeys(each.name for each in request.topics))
+        asked = dict.fromkeys(each.name for each in request.topics)
         if cursor is not None and cursor.topic_name not in asked:
             return handle(broker, request, call)  # which refuses all of it
-        names = [name for name in asked if caller.topic(describe, name)]
-        denied = [name for name in asked if name not in names and name >= begin]
+        may = {name: caller.topic(describe, name) for name in asked}
+        names = [name for name in asked if may[name]]
+        denied = [name for name in asked if not may[name] and name >= begin]
     else:
         # All topics: the page is made of those that may be seen, so that it is neither short nor
         # ends with the name of another.

@@ -34,7 +34,7 @@ class AclDecisions:
     that a response lists cost one look, too.
     """
 
-    __slots__ = ("_allow_without_rules", "_cache", "_index", "_super_users", "loaded")
+    __slots__ = ("_allow_without_rules", "_index", "_super_users", "cache", "loaded")
 
     def __init__(
         self,
@@ -47,7 +47,9 @@ class AclDecisions:
         self._allow_without_rules = allow_without_rules
         self._index = AclIndex(rules or ())
         self.loaded = rules is not None
-        self._cache: dict[tuple[Principal, str, AclResourceType, str], int] = {}
+        self.cache: dict[tuple[Principal, str, AclResourceType, str], int] = {}
+        """Allowed operations, as bits. It stays the same object, so that requests can look into it
+        without a call (broker/authorization/requester.py)."""
 
     @property
     def index(self) -> AclIndex:
@@ -60,29 +62,29 @@ class AclDecisions:
     def configure(self, super_users: Collection[Principal], allow_without_rules: bool) -> None:
         self._super_users = frozenset(super_users)
         self._allow_without_rules = allow_without_rules
-        self._cache = {}
+        self.cache.clear()
 
     def load(self, rules: Iterable[AclRule]) -> None:
         """All rules, in place of those before."""
         self._index = AclIndex(rules)
-        self._cache = {}
+        self.cache.clear()
         self.loaded = True
 
     def replace(self, pattern: ResourcePattern, rules: Iterable[AclRule]) -> None:
         self._index.replace(pattern, rules)
-        self._cache = {}
+        self.cache.clear()
 
     def unload(self) -> None:
         """The rules may have changed unnoticed: allow nothing until they are loaded again."""
         self.loaded = False
-        self._cache = {}
+        self.cache.clear()
 
     def is_super(self, principal: Principal) -> bool:
         return principal in self._super_users
 
     def operations(self, principal: Principal, host: str, type_: AclResourceType, name: str) -> int:
         """The allowed operations, one bit each; also those that make no sense for the type."""
-        found = self._cache.get((principal, host, type_, name))
+        found = self.cache.get((principal, host, type_, name))
         return self._compute(principal, host, type_, name) if found is None else found
 
     def _compute(self, principal: Principal, host: str, type_: AclResourceType, name: str) -> int:
@@ -96,7 +98,7 @@ class AclDecisions:
                 allowed = by_rules
             else:
                 allowed = ALL_OPERATIONS if self._allow_without_rules else 0
-        cache = self._cache
+        cache = self.cache
         if len(name) <= CACHED_NAME_LENGTH_MAX:
             if len(cache) >= CACHED_MAX:
                 del cache[next(iter(cache))]
@@ -111,7 +113,7 @@ class AclDecisions:
         type_: AclResourceType,
         name: str,
     ) -> bool:
-        allowed = self._cache.get((principal, host, type_, name))
+        allowed = self.cache.get((principal, host, type_, name))
         if allowed is None:
             allowed = self._compute(principal, host, type_, name)
         return allowed >> operation & 1 == 1

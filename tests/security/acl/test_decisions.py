@@ -204,8 +204,8 @@ def test_the_cache_is_bounded() -> None:
     for number in range(CACHED_MAX + 100):
         decisions.is_allowed(ALICE, "h", AclOperation.READ, TOPIC, f"t{number}")
     decisions.is_allowed(ALICE, "h", AclOperation.READ, GROUP, "g" * 100_000)
-    assert len(decisions._cache) <= CACHED_MAX
-    assert max(len(name) for _, _, _, name in decisions._cache) < 1_000
+    assert len(decisions.cache) <= CACHED_MAX
+    assert max(len(name) for _, _, _, name in decisions.cache) < 1_000
 
 
 def test_write_on_some_topic_is_found_as_kafka_finds_it() -> None:

@@ -1,0 +1,79 @@
+"""Access rules in a keeper: in memory and in a file; tests/zookeeper/ has a real ZooKeeper."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.broker.security import rule_store
+from barnabas.keeper.keeper import Keeper
+from barnabas.keeper.memory import MemoryKeeper
+from barnabas.keeper.sqlite import SqliteKeeper
+from barnabas.model.errors import InvalidRequest
+from barnabas.security.acl.rules import AclOperation, AclRuleFilter, PatternType
+from tests.broker.authorization.samples import prefixed, rule
+
+READ = rule("TOPIC READ orders")
+WRITE = rule("TOPIC WRITE orders")
+PREFIX = prefixed(READ)
+
+
+@pytest.fixture(params=["memory", "file"])
+def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
+    opened: Keeper
+    if request.param == "memory":
+        opened = MemoryKeeper()
+    else:
+        opened = SqliteKeeper(str(tmp_path / "keeper.db"))
+    rule_store.prepare(opened)
+    yield opened
+    opened.close()
+
+
+def check_rules_are_kept(keeper: Keeper) -> None:
+    start = rule_store.read_all(keeper)
+    assert start.rules == {}
+    odd = rule("GROUP READ a/b")
+    rule_store.add_rules(keeper, [READ, PREFIX, WRITE, odd, READ])
+    everything = rule_store.read_all(keeper)
+    assert everything.rules == {
+        READ.resource: [READ, WRITE], PREFIX.resource: [PREFIX], odd.resource: [odd],
+    }  # fmt: skip
+    changes = rule_store.read_changes(keeper, start.seen)
+    assert changes is not None
+    assert changes.rules == everything.rules
+    literal = AclRuleFilter(operation=AclOperation.READ, pattern=PatternType.LITERAL)
+    assert rule_store.delete_rules(keeper, [literal]) == [[READ, odd]]
+    after = rule_store.read_changes(keeper, changes.seen)
+    assert after is not None
+    assert after.rules == {READ.resource: [WRITE], odd.resource: []}
+    rule_store.delete_rules(keeper, [AclRuleFilter()])
+    assert rule_store.read_all(keeper).rules == {}
+    assert keeper.children("/kafka-acl/Topic") == []
+
+
+def test_rules_are_kept(keeper: Keeper) -> None:
+    check_rules_are_kept(keeper)
+
+
+def test_a_reader_that_missed_changes_is_told_to_read_everything(keeper: Keeper) -> None:
+    start = rule_store.read_all(keeper)
+    for number in range(3):
+        rule_store.add_rules(keeper, [READ._replace(host=f"10.0.0.{number}")])
+    keeper.delete("/kafka-acl-changes/acl_changes_0000000000")
+    assert rule_store.read_changes(keeper, start.seen) is None
+
+
+def test_old_notifications_are_deleted(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule_store, "NOTES_MAX", 2)
+    for number in range(5):
+        rule_store.add_rules(keeper, [READ._replace(host=f"10.0.0.{number}")])
+    assert len(keeper.children("/kafka-acl-changes")) == 2
+
+
+def test_too_many_rules_of_one_resource_are_refused_and_the_others_stay(keeper: Keeper) -> None:
+    rule_store.add_rules(keeper, [READ])
+    many = [READ._replace(principal=f"User:{number:0100}") for number in range(8_000)]
+    with pytest.raises(InvalidRequest, match="too many ACLs"):
+        rule_store.add_rules(keeper, many)
+    assert rule_store.read_all(keeper).rules == {READ.resource: [READ]}
