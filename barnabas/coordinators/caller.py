@@ -5,7 +5,12 @@ Always: the token of a caller is used for one reply, now or later.
 Not here: the requests themselves (wire/messages).
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
+
+MayDescribe = Callable[[str], bool]
+"""Whether a client may know of the topic with this name."""
 
 
 class Caller(Struct, frozen=True):
@@ -16,3 +21,4 @@ class Caller(Struct, frozen=True):
     client_id: str
     client_host: str
     connection: str = ""  # the client's address with its port
+    may_describe: MayDescribe | None = None  # None: all topics

@@ -36,7 +36,7 @@ def member_check(
 ) -> Any:
     """Requests of members: READ on the group."""
     if caller.group(AclOperation.READ, request.group_id):
-        return handle(broker, request, call)
+        return handle(broker, request, _seeing(call, caller))
     if isinstance(request, join_group.JoinGroupRequest):
         return join_group.JoinGroupResponse(
             error_code=DENIED,
@@ -53,6 +53,15 @@ def member_check(
     return heartbeat.HeartbeatResponse(error_code=DENIED)
 
 
+def _seeing(call: Call, caller: Requester) -> Call:
+    """Patterns of a subscription match only topics that the client may describe."""
+
+    def may_describe(name: str) -> bool:
+        return caller.topic(AclOperation.DESCRIBE, name, quiet=True)
+
+    return Call(call.version, call.connection, call.client_id, may_describe)
+
+
 def consumer_group_heartbeat_check(
     handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
 ) -> Any:
@@ -65,7 +74,7 @@ def consumer_group_heartbeat_check(
     ):
         code = TOPIC_DENIED
     if not code:
-        return handle(broker, request, call)
+        return handle(broker, request, _seeing(call, caller))
     return consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(
         error_code=code, error_message=code.text, member_epoch=0, heartbeat_interval_ms=0
     )

@@ -387,5 +387,5 @@ class Coordination:
 
 
 def caller_of(call: Call, token: object) -> Caller:
-    connection = call.connection
-    return Caller(token, call.version, call.client_id, f"/{connection.host}", connection.peer)
+    host, peer = f"/{call.connection.host}", call.connection.peer
+    return Caller(token, call.version, call.client_id, host, peer, call.may_describe)

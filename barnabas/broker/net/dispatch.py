@@ -127,6 +127,7 @@ class Call(Struct, frozen=True):
     version: int
     connection: Connection
     client_id: str
+    may_describe: Callable[[str], bool] | None = None  # which topics; None: all
 
 
 class Route(NamedTuple):

@@ -144,6 +144,8 @@ class Authorizer:
             self._changed()
 
     def _changed(self) -> None:
+        if self._broker.coordination is not None:  # patterns may match other topics now
+            self._broker.coordination.topics_changed("", of_names=True)
         for listener in self.listeners:
             listener()
 

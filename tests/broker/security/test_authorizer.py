@@ -11,12 +11,20 @@ from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Failed
 from barnabas.security.principal import Principal
 from barnabas.wire.messages import create_acls, delete_acls, describe_acls
+from barnabas.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from barnabas.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from barnabas.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -346,3 +354,32 @@ async def test_denials_are_kept_and_logged_once(run: Running) -> None:
     lines = [line for line in run.log.getvalue().splitlines() if "access denied" in line]
     assert len(lines) == 1
     assert "Deny User:* Read on Topic *" in lines[0]
+
+
+async def test_a_pattern_matches_only_topics_that_the_member_may_describe(run: Running) -> None:
+    wire = connect(run, "alice")
+    await add(run, creation(READ, "g", GROUP), creation(DESCRIBE))
+    await run.ask(
+        FindCoordinatorRequest(coordinator_keys=["g"]), FindCoordinatorResponse, wire=wire
+    )
+    ids = {run.broker.topics.get(name).id: name for name in ("orders", "secret")}  # type: ignore[union-attr]
+
+    async def beat(epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="A" * 22, member_epoch=epoch, **fields
+        )
+        return await run.ask(request, ConsumerGroupHeartbeatResponse, wire=wire)
+
+    def assigned(response: ConsumerGroupHeartbeatResponse) -> set[str]:
+        assert response.assignment is not None
+        return {ids[each.topic_id] for each in response.assignment.topic_partitions}
+
+    joined = await beat(
+        0, subscribed_topic_regex="o.*|s.*", rebalance_timeout_ms=10_000, topic_partitions=[]
+    )
+    assert (joined.error_code, assigned(joined)) == (0, {"orders"})
+    await add(run, creation(DESCRIBE, "secret"))
+    epoch = joined.member_epoch
+    while (response := await beat(epoch)).assignment is None:
+        epoch = response.member_epoch
+    assert assigned(response) == {"orders", "secret"}

@@ -173,7 +173,7 @@ def _heartbeat_consumer_group(
 ) -> Outcome[Record]:
     records: list[ConsumerRecord] = []
     try:
-        records, code = classic_members.heartbeat(group, request, now)
+        records, code = classic_members.heartbeat(group, request, caller, now)
     except KafkaError as error:
         code = error.code
     answer = ShardReply(caller.token, _HEARTBEATS[code])

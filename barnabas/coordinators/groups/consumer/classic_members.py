@@ -78,7 +78,9 @@ def join(
     member = stored.members.get(member_id) or ConsumerMember(member_id)
     step = HeartbeatStep(stored, group.limits, group.topics_port, member, replaced)
     described = _described(step.member, request, subscription, caller)
-    step.describe(described, look_again=group.topics_stale, now=now)
+    step.describe(
+        described, look_again=group.topics_stale, now=now, may_describe=caller.may_describe
+    )
     advance(group, step, _owned(subscription, group.topics_port), caller, now)
     group.stop_timer(JOIN, member_id)
     group.start_timer(SYNC, member_id, now.ms + max(0, described.rebalance_timeout_ms))
@@ -137,7 +139,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now: Now) -> SyncGroup
 
 
 def heartbeat(
-    group: ConsumerGroup, request: HeartbeatRequest, now: Now
+    group: ConsumerGroup, request: HeartbeatRequest, caller: Caller, now: Now
 ) -> tuple[list[ConsumerRecord], Code]:
     """Also computes a target that is due: the group may have only classic members."""
     stored = group.stored
@@ -147,7 +149,9 @@ def heartbeat(
     records: list[ConsumerRecord] = []
     if group.topics_stale or stored.epoch > stored.target_epoch:
         step = HeartbeatStep(stored, group.limits, group.topics_port, member)
-        step.describe(member, look_again=group.topics_stale, now=now)
+        step.describe(
+            member, look_again=group.topics_stale, now=now, may_describe=caller.may_describe
+        )
         step.retarget(now, wait=gathering.wait_ms(group, now) > 0)
         if step.targets is not None:
             group.gathering = None

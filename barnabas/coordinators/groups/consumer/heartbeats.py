@@ -96,7 +96,9 @@ def heartbeat(
     if group.contested:
         report_holder(group, step.member.id, now)
     described = _described(step.member, request, caller)
-    step.describe(described, look_again=group.topics_stale, now=now)
+    step.describe(
+        described, look_again=group.topics_stale, now=now, may_describe=caller.may_describe
+    )
     advance(group, step, owned, caller, now)
     has_target = step.target_epoch >= step.epoch
     if group.gathering is not None and not has_target and request.member_epoch == JOINING:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from uuid import UUID
 
+from barnabas.coordinators.caller import MayDescribe
 from barnabas.coordinators.groups.consumer.member import (
     ConsumerMember,
     Target,
@@ -64,6 +65,7 @@ class HeartbeatStep:
         self._limits = limits
         self._topics = topics
         self._regexes = stored.regexes
+        self._may_describe: MayDescribe | None = None
         self._before: ConsumerMember | None = replaced or stored.members.get(member.id)
         if replaced is not None:
             self._replace(replaced)
@@ -83,8 +85,17 @@ class HeartbeatStep:
         )
         self.records.append(self.member.assignment_record(self.stored.id))
 
-    def describe(self, described: ConsumerMember, *, look_again: bool, now: Now) -> None:
-        """The member describes itself. `look_again`: topics may have been created or changed."""
+    def describe(
+        self,
+        described: ConsumerMember,
+        *,
+        look_again: bool,
+        now: Now,
+        may_describe: MayDescribe | None = None,
+    ) -> None:
+        """The member describes itself. `look_again`: topics may have been created or changed.
+        Patterns match only topics that the client `may_describe`."""
+        self._may_describe = may_describe
         before, self.member = self.member, described
         if described != before or self.is_new:
             self.records.append(described.metadata_record(self.stored.id))
@@ -111,12 +122,12 @@ class HeartbeatStep:
             del regexes[old]
             self.records.append(ConsumerRecord(REGEX_KEY, self.stored.id, old, None))
         if new and new not in regexes:
-            regexes[new] = self._resolved(new, Pattern(new).matching(self._topics.names()), now)
+            regexes[new] = self._resolved(new, Pattern(new).matching(self._names()), now)
         changed = False
         if look_again:
             for regex, matched in tuple(regexes.items()):
                 try:
-                    found = Pattern(regex).matching(self._topics.names())
+                    found = Pattern(regex).matching(self._names())
                 except KafkaError:  # too expensive now: it keeps the topics it matched
                     continue
                 if found != matched:
@@ -124,6 +135,10 @@ class HeartbeatStep:
                     regexes[regex] = self._resolved(regex, found, now)
         self._regexes = regexes
         return changed
+
+    def _names(self) -> Iterable[str]:
+        names = self._topics.names()
+        return names if self._may_describe is None else filter(self._may_describe, names)
 
     def _resolved(self, regex: str, found: tuple[str, ...], now: Now) -> tuple[str, ...]:
         value = RegexValue(topics=list(found), version=0, timestamp=now.wall_ms)
