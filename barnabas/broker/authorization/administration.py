@@ -121,7 +121,12 @@ def delete_topics_check(
             name = known.name
         may_describe = caller.topic(AclOperation.DESCRIBE, name, quiet=True)
         exists = broker.topics.get(name) is not None
-        may_delete = caller.topic(AclOperation.DELETE, name, quiet=may_describe and not exists)
+        may_delete = caller.topic(
+            AclOperation.DELETE,
+            name,
+            quiet=may_describe and not exists,
+            named=topic.name is not None,
+        )
         if may_describe and may_delete:
             allowed.append(topic)
         elif may_describe and not exists:

@@ -149,7 +149,8 @@ def consumer_group_describe_check(
                 for assignment in (member.assignment, member.target_assignment)
                 for each in assignment.topic_partitions
             )
-            if not all(caller.topic(AclOperation.DESCRIBE, name) for name in topics):
+            describe = AclOperation.DESCRIBE
+            if not all(caller.topic(describe, name, named=False) for name in topics):
                 text = "the group has topics that the client may not describe"
                 groups.append(refused(group.group_id, TOPIC_DENIED, text))
                 continue

@@ -32,7 +32,19 @@ def _refusal(
         if known is None:
             return Code.UNKNOWN_TOPIC_ID
         name = known.name
-    return Code.NONE if caller.topic(operation, name) else TOPIC_DENIED
+    named = id_ == NO_TOPIC_ID
+    return Code.NONE if caller.topic(operation, name, named=named) else TOPIC_DENIED
+
+
+def _may_see(broker: "Broker", caller: Requester, topic: Any) -> bool:
+    """In silence, for what the client has not named."""
+    name = topic.name
+    if topic.topic_id != NO_TOPIC_ID:
+        known = broker.topics.by_id(topic.topic_id)
+        if known is None:
+            return False
+        name = known.name
+    return caller.topic(AclOperation.DESCRIBE, name, quiet=True)
 
 
 def _parted(
@@ -161,7 +173,9 @@ def offset_fetch_check(
     if request.topics is None:
 
         def visible(response: offset_fetch.OffsetFetchResponse) -> Any:
-            topics = [each for each in response.topics if caller.topic(describe, each.name)]
+            topics = [
+                each for each in response.topics if caller.topic(describe, each.name, quiet=True)
+            ]
             return changed(response, topics=topics)
 
         return after(handle(broker, request, call), visible)
@@ -242,11 +256,7 @@ def _fetch_of_groups(
         for group in response.groups:
             topics = group.topics
             if group.group_id in everything:
-                topics = [
-                    each
-                    for each in topics
-                    if not _refusal(broker, caller, describe, each.name, each.topic_id)
-                ]
+                topics = [each for each in topics if _may_see(broker, caller, each)]
             elif not group.error_code:
                 topics = topics + denied_topics[group.group_id]
             groups.append(changed(group, topics=topics))

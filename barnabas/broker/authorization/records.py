@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 DENIED = Code.TOPIC_AUTHORIZATION_FAILED
-WRITE = AclOperation.WRITE
+READ, WRITE = AclOperation.READ, AclOperation.WRITE
 _ATTRIBUTES_LAST = 22  # the byte of a batch header that has the transactional bit
 PRODUCE_IDS_SINCE = 13
 FETCH_IDS_SINCE = 13
@@ -53,7 +53,7 @@ def produce_check(
             if known is None:  # the handler says that the id is unknown
                 continue
             name = known.name
-        if not caller.topic(WRITE, name):
+        if not caller.topic(WRITE, name, named=not by_id):
             denied.append(topic)
     if not denied:
         return handle(broker, request, call)
@@ -116,8 +116,8 @@ def _denied(broker: "Broker", caller: Requester) -> Callable[[str | UUID], bool]
     def denied(topic: str | UUID) -> bool:
         if isinstance(topic, UUID):
             known = broker.topics.by_id(topic)
-            return known is not None and not caller.topic(AclOperation.READ, known.name)
-        return not caller.topic(AclOperation.READ, topic)
+            return known is not None and not caller.topic(READ, known.name, named=False)
+        return not caller.topic(READ, topic)
 
     return denied
 

@@ -26,7 +26,8 @@ CLIENT_ID_LENGTH_MAX = 200
 
 
 class Requester:
-    """One request's principal and host. `quiet`: a look that denies nothing to the client."""
+    """One request's principal and host. `quiet`: a look that denies nothing to the client.
+    `named`: the client gave the name itself; it must not learn the name of an id from denials."""
 
     __slots__ = (
         "_api_key", "_authorizer", "_cached", "_client_id", "_decisions", "_host", "_principal",
@@ -43,7 +44,13 @@ class Requester:
         self._cached = self._decisions.cache.get
 
     def may(
-        self, operation: AclOperation, type_: AclResourceType, name: str, *, quiet: bool = False
+        self,
+        operation: AclOperation,
+        type_: AclResourceType,
+        name: str,
+        *,
+        quiet: bool = False,
+        named: bool = True,
     ) -> bool:
         if self._decisions.is_allowed(self._principal, self._host, operation, type_, name):
             return True
@@ -54,14 +61,17 @@ class Requester:
                 APIS[self._api_key].name,
                 self._client_id,
                 lambda asked: deciding_rule(self._decisions, asked),
+                named=named,
             )
         return False
 
-    def topic(self, operation: AclOperation, name: str, *, quiet: bool = False) -> bool:
+    def topic(
+        self, operation: AclOperation, name: str, *, quiet: bool = False, named: bool = True
+    ) -> bool:
         allowed = self._cached((self._principal, self._host, TOPIC, name))
         if allowed is not None and allowed >> operation & 1:  # as nearly always
             return True
-        return self.may(operation, TOPIC, name, quiet=quiet)
+        return self.may(operation, TOPIC, name, quiet=quiet, named=named)
 
     def group(self, operation: AclOperation, name: str, *, quiet: bool = False) -> bool:
         return self.may(operation, GROUP, name, quiet=quiet)

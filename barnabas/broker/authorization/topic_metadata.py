@@ -55,7 +55,9 @@ def metadata_check(
         id_, name = topic
         if id_ != NO_TOPIC_ID:
             known = broker.topics.by_id(id_)
-            if known is not None and not caller.topic(AclOperation.DESCRIBE, known.name):
+            if known is not None and not caller.topic(
+                AclOperation.DESCRIBE, known.name, named=False
+            ):
                 refusals.append(_refused(None, id_))
                 continue
         elif name is not None and not (

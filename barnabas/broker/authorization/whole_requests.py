@@ -229,13 +229,18 @@ def needs_cluster(*operations: AclOperation) -> Any:
 def describe_denials_check(
     handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
 ) -> Any:
-    """Everybody may ask why it was denied something itself."""
+    """Everybody may ask what it was denied itself: not which rule did it, nor the name of what it
+    has asked for by id."""
     if caller.cluster(AclOperation.DESCRIBE, quiet=True):
         return handle(broker, request, call)
     own = str(call.connection.principal)
 
     def finish(response: Any) -> Any:
-        denials = [each for each in response.denials if each.principal == own]
+        denials = [
+            changed(each, rule="", resource_name=each.resource_name if each.named else "")
+            for each in response.denials
+            if each.principal == own
+        ]
         return changed(response, denials=denials, count=len(denials))
 
     return after(handle(broker, request, call), finish)

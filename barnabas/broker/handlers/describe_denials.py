@@ -35,6 +35,7 @@ def handle(
                 api=each.api,
                 client_id=each.client_id,
                 rule="" if each.rule is None else str(each.rule),
+                named=each.named,
             )
             for each in islice(reversed(denials.last), max(0, request.denials_max))
         ],

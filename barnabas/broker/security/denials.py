@@ -22,13 +22,14 @@ TEXT_LENGTH_MAX = 300
 
 
 class Denial(NamedTuple):
-    """One denied request, of a client that asked for one thing by name."""
+    """One denied request. `named`: the client gave the name itself, not an id."""
 
     at_ms: int
     question: AclQuestion
     api: str
     client_id: str
     rule: AclRule | None
+    named: bool
 
 
 class Denials:
@@ -50,6 +51,8 @@ class Denials:
         api: str,
         client_id: str,
         rule: Callable[[AclQuestion], AclRule | None],
+        *,
+        named: bool = True,
     ) -> None:
         """`rule` finds the rule that denies; it is asked only for denials that are kept."""
         self.count += 1
@@ -70,7 +73,7 @@ class Denials:
         if len(self._repeats) >= REPEATS_MAX:
             del self._repeats[next(iter(self._repeats))]
         self._repeats[cut] = now_ms, 0
-        denial = Denial(now_ms, cut, api, client_id[:TEXT_LENGTH_MAX], rule(question))
+        denial = Denial(now_ms, cut, api, client_id[:TEXT_LENGTH_MAX], rule(question), named)
         self.last.append(denial)
         values: dict[str, object] = {
             "principal": str(cut.principal),

@@ -14,7 +14,8 @@ class DescribeDenialsRequest(ProtocolMessage):
 
 
 class DescribedDenial(Struct):
-    """`rule` is the rule that denied it, as text; empty: no rule allowed it."""
+    """`rule` is the rule that denied it, as text; empty: no rule allowed it, or the client may not
+    see rules. `named`: the client gave the name, not an id."""
 
     at_ms: Int64
     principal: str
@@ -25,6 +26,7 @@ class DescribedDenial(Struct):
     api: str
     client_id: str
     rule: str
+    named: bool
 
 
 @message(api_key=20_007, versions="0-0", flexible="0+")
