@@ -48,6 +48,7 @@ _PARENTS = (
     paths.GROUP_CONFIGS,
     paths.CLIENT_METRICS_CONFIGS,
     paths.USER_CONFIGS,
+    paths.TOKEN_CONFIGS,
     paths.DELETED_TOPICS,
 )
 
@@ -71,9 +72,7 @@ class Catalog:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
         self._one_at_a_time = asyncio.Lock()
         self._producer_ids = range(0)
-        # Settings made by requests, of one broker by its id, or of all brokers (None).
         self.dynamic: dict[int | None, dict[str, str]] = {}
-        # Settings of groups, users and subscriptions to client metrics, by kind and name.
         self.entities: dict[tuple[str, str], dict[str, str]] = {}
         # Deleted topics: for each group shard, the end offset below which it may have their
         # offsets.
@@ -103,7 +102,7 @@ class Catalog:
         """Load the dynamic settings that apply to this broker."""
         for broker in (None, self._broker.id):
             self.dynamic[broker] = self._read_config(paths.broker_config(broker))
-        for kind in (paths.GROUPS, paths.CLIENT_METRICS, paths.USERS):
+        for kind in (paths.GROUPS, paths.CLIENT_METRICS, paths.USERS, paths.TOKENS):
             for node in self._keeper.children(f"/config/{kind}"):
                 settings = self._read_config(f"/config/{kind}/{node}")
                 self.entities[kind, paths.entity_name(node)] = settings
@@ -307,9 +306,11 @@ class Catalog:
             settings = change(self.entities.get((kind, name), {}))
             await self._write_config(paths.entity_config(kind, name), settings)
             self.entities[kind, name] = settings
+            if kind == paths.TOKENS and not settings:  # a token that is over leaves nothing
+                await self._in_thread(lambda: self._keeper.delete(paths.entity_config(kind, name)))
+                del self.entities[kind, name]
             self._broker.entity_configured(kind, name)
-        # Settings of users hold credentials: only their names may be logged.
-        shown = sorted(settings) if kind == paths.USERS else settings
+        shown = sorted(settings) if kind == paths.USERS else settings  # not the credentials
         self._broker.log.info("configured", kind=kind, name=name, settings=shown)
 
     async def new_producer_id(self) -> int:

@@ -37,7 +37,8 @@ class AnyCatalog(Protocol):
 
     @property
     def entities(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
-        """Settings of groups, users and subscriptions to client metrics, by kind and name."""
+        """Settings of groups, users, delegation tokens and subscriptions to client metrics, by kind
+        and name."""
         ...
 
     @property

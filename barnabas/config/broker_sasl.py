@@ -67,6 +67,30 @@ class SaslOptions(Config):
         doc="After this time a client must log in again on its connection, else the connection is "
         "closed; 0: never. A token of OAUTHBEARER may end earlier.",
     )
+    delegation_token_secret_key = Option[str | None](
+        name="delegation.token.secret.key",
+        kind=Password(),
+        default=None,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="The secret of delegation tokens, the same on all brokers; unset: no tokens.",
+    )
+    delegation_token_max_lifetime_ms = Option[int](
+        name="delegation.token.max.lifetime.ms",
+        kind=Milliseconds(min=1),
+        default=604_800_000,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="How long a delegation token can be renewed.",
+    )
+    delegation_token_expiry_time_ms = Option[int](
+        name="delegation.token.expiry.time.ms",
+        kind=Milliseconds(min=1),
+        default=86_400_000,
+        scope=Scope.BROKER,
+        needs_restart=True,
+        doc="How long a delegation token is valid unless it is renewed.",
+    )
     sasl_oauthbearer_jwks_endpoint_url = Option[str | None](
         name="sasl.oauthbearer.jwks.endpoint.url",
         kind=Text(),

@@ -11,12 +11,6 @@ create.topic.policy.class.name class -
   The Java class that checks new topics.
 delegation.token.expiry.check.interval.ms long 3600000
   How often the broker looks for expired delegation tokens.
-delegation.token.expiry.time.ms long 86400000
-  How long a delegation token is valid unless it is renewed.
-delegation.token.max.lifetime.ms long 604800000
-  The maximum lifetime of a delegation token, with all renewals.
-delegation.token.secret.key password -
-  The secret that signs delegation tokens.
 follower.fetch.last.tiered.offset.enable boolean false dynamic
   Whether a new follower starts after the records in remote storage.
 log.local.retention.bytes long -2 dynamic

@@ -146,7 +146,7 @@ def test_every_option_of_kafkas_is_described_with_what_it_is_here() -> None:
     threads = shown["num.io.threads"]
     assert (threads.text, threads.source, threads.type) == ("9", ConfigSource.STATIC_BROKER, 3)
     assert "No effect: One event loop" in threads.doc
-    password = shown["delegation.token.secret.key"]
+    password = shown["sasl.oauthbearer.client.credentials.client.secret"]
     assert password.sensitive
     assert "Not supported:" in password.doc
     assert all(each.doc for each in shown.values())

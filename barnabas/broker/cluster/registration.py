@@ -40,6 +40,7 @@ _PARENTS = (
     paths.GROUP_CONFIGS,
     paths.CLIENT_METRICS_CONFIGS,
     paths.USER_CONFIGS,
+    paths.TOKEN_CONFIGS,
     paths.CONFIG_CHANGES,
     paths.DELETED_TOPICS,
     CONTROLLER_EPOCH,

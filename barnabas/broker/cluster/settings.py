@@ -13,7 +13,7 @@ from barnabas.keeper.keeper import Keeper, NoNode
 
 _TOPICS = "topics/"
 _BROKERS = "brokers/"
-_ENTITIES = (paths.GROUPS, paths.CLIENT_METRICS, paths.USERS)
+_ENTITIES = (paths.GROUPS, paths.CLIENT_METRICS, paths.USERS, paths.TOKENS)
 
 
 class ClusterSettings:
@@ -51,7 +51,10 @@ class ClusterSettings:
             else:
                 kind, _, node = entity.partition("/")
                 others.append((kind, paths.entity_name(node)))
-                self.entities[others[-1]] = settings
+                if settings or kind != paths.TOKENS:
+                    self.entities[others[-1]] = settings
+                else:  # a token that is over
+                    self.entities.pop(others[-1], None)
         self._seen = max(self._seen, found.last)
         return list(topics), brokers, others
 

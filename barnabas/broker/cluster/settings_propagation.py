@@ -33,8 +33,11 @@ class SettingsPropagation:
 
     async def wait(self, request: "ProtocolMessage", answer: "ProtocolMessage") -> None:
         """Until the changes that the response confirms are applied."""
-        if not _has_changed(request, answer):
-            return
+        if _has_changed(request, answer):
+            await self.apply_everywhere()
+
+    async def apply_everywhere(self) -> None:
+        """Until every live broker has applied the settings in the keeper, or is overdue."""
         own = self._cluster.peers.own
         others = [each for each in self._cluster.members if each != own]
         calls = {

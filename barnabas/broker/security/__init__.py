@@ -4,6 +4,7 @@
 - logins: all SASL listeners of a broker
 - offers: the mechanisms of a listener
 - jwks: the keys of an identity provider
+- tokens: delegation tokens
 - credentials: the SCRAM credentials of users, from the keeper
 - authorizer: the access rules in force on this broker, from the keeper
 - rule_store: reads and writes access rules in the keeper

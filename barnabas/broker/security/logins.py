@@ -27,6 +27,7 @@ from barnabas.security.sasl.mechanism import OAUTHBEARER, PLAIN
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.cluster.peers import Peers
+    from barnabas.broker.security.tokens import TokenCredentials
 
 Ask = Callable[[Callable[[Keeper], bytes]], Awaitable[bytes]]
 """Runs a call in the keeper's thread."""
@@ -47,6 +48,12 @@ class Logins:
         self.users = ScramUsers(lambda: broker.catalog.entities, secret, broker.log)
         self._listeners: list[Authentication] = []
         self._keys: list[Jwks] = []
+        self._tokens: TokenCredentials | None = None
+        token_secret = broker.config.delegation_token_secret_key
+        if token_secret:
+            from barnabas.broker.security import tokens
+
+            self._tokens = tokens.TokenCredentials(broker, token_secret)
 
     def listener(self, settings: ListenerSettings, normal: ListenerContext) -> Authentication:
         """The logins of one listener."""
@@ -57,7 +64,9 @@ class Logins:
         made = Authentication(
             self._broker,
             normal,
-            offers_of(options, self.users, token_validation(self._broker, self._keys)),
+            offers_of(
+                options, self.users, token_validation(self._broker, self._keys), self._tokens
+            ),
             size_max,
             self._broker.config.connection_failed_authentication_delay_ms,
         )

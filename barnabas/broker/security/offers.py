@@ -6,6 +6,7 @@ In: options, users of the keeper. Out: an `Offer` for each enabled mechanism, or
 from collections.abc import Callable, Mapping
 from functools import partial
 from secrets import token_urlsafe
+from typing import TYPE_CHECKING
 
 from barnabas.broker.security.credentials import ScramUsers
 from barnabas.config.option import invalid
@@ -16,6 +17,9 @@ from barnabas.security.sasl.mechanism import MECHANISMS, OAUTHBEARER, PLAIN
 from barnabas.security.sasl.oauthbearer import OAuthBearerServer, ValidateToken
 from barnabas.security.sasl.plain import Passwords, PlainServer, password_check
 from barnabas.security.sasl.scram_server import FoundCredential, ScramServer
+
+if TYPE_CHECKING:
+    from barnabas.broker.security.tokens import TokenCredentials
 
 NONCE_BYTES = 24
 
@@ -36,8 +40,9 @@ def offers_of(
     options: MechanismOptions,
     users: ScramUsers,
     validate: Callable[[MechanismOptions], ValidateToken],
+    tokens: "TokenCredentials | None" = None,
 ) -> dict[str, Offer]:
-    """`validate` makes the check of tokens for OAUTHBEARER."""
+    """`validate` makes the check of tokens for OAUTHBEARER. `tokens`: delegation tokens."""
     if not options.enabled:
         raise invalid(
             f"listener {options.listener}: sasl.enabled.mechanisms is empty: name at least one of"
@@ -53,15 +58,18 @@ def offers_of(
         elif mechanism == OAUTHBEARER:
             begin = partial(OAuthBearerServer, validate(options))
         else:
-            begin = partial(_scram, HASHES[mechanism], users)
+            begin = partial(_scram, HASHES[mechanism], users, tokens)
         offers[mechanism] = Offer(begin, limit)
     return offers
 
 
-def _scram(hash_: ScramHash, users: ScramUsers) -> ScramServer:
+def _scram(hash_: ScramHash, users: ScramUsers, tokens: "TokenCredentials | None") -> ScramServer:
     def find(user: str, by_token: bool) -> FoundCredential:
-        # There are no delegation tokens: a token is like a user that does not exist.
-        return users.find(hash_, f"token\0{user}" if by_token else user)
+        if not by_token:
+            return users.find(hash_, user)
+        found = tokens.find(hash_, user) if tokens is not None else None
+        # An unknown token is like a user that does not exist.
+        return found or users.find(hash_, f"token\0{user}")
 
     return ScramServer(hash_, token_urlsafe(NONCE_BYTES), find)
 
