@@ -29,6 +29,7 @@ from barnabas.wire.messages import (
     consumer_group_heartbeat,
     controlled_shutdown,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
@@ -40,6 +41,7 @@ from barnabas.wire.messages import (
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
     describe_denials,
     describe_group_history,
     describe_groups,
@@ -53,6 +55,7 @@ from barnabas.wire.messages import (
     describe_user_scram_credentials,
     elect_leaders,
     end_txn,
+    expire_delegation_token,
     fetch,
     find_coordinator,
     heartbeat,
@@ -73,6 +76,7 @@ from barnabas.wire.messages import (
     offset_for_leader_epoch,
     produce,
     refresh_settings,
+    renew_delegation_token,
     replicas_failed,
     sasl_authenticate,
     sasl_handshake,
@@ -335,6 +339,15 @@ SAMPLES: dict[int, Sample] = {
     37: Sample(only(lambda: create_partitions.CreatePartitionsRequest(
         timeout_ms=1000, validate_only=True, topics=[create_partitions.CreatePartitionsTopic(
             name="orders", count=2, assignments=None)])), (("TOPIC ALTER orders",),), T),
+    # Of the client's own tokens; those of others: handlers/test_delegation_tokens.py.
+    38: Sample(only(lambda: create_delegation_token.CreateDelegationTokenRequest(
+        renewers=[], max_lifetime_ms=-1)), ((),), 0),
+    39: Sample(only(lambda: renew_delegation_token.RenewDelegationTokenRequest(
+        hmac=b"x", renew_period_ms=-1)), ((),), 0),
+    40: Sample(only(lambda: expire_delegation_token.ExpireDelegationTokenRequest(
+        hmac=b"x", expiry_time_period_ms=-1)), ((),), 0),
+    41: Sample(only(lambda: describe_delegation_token.DescribeDelegationTokenRequest(
+        owners=None)), ((),), 0),
     42: Sample(only(lambda: delete_groups.DeleteGroupsRequest(groups_names=["g"])),
                (("GROUP DELETE g",),), G),
     43: Sample(only(lambda: elect_leaders.ElectLeadersRequest(topic_partitions=[

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.config.broker_authorizer import STANDARD_AUTHORIZER
 from barnabas.model.errors import Code
+from barnabas.security.acl.rules import (
+    AclOperation,
+    AclResourceType,
+    AclRule,
+    Permission,
+    ResourcePattern,
+)
 from barnabas.security.sasl.client_login import AuthenticationFailed, ClientLogin, SaslLogin
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.create_delegation_token import (
@@ -134,6 +142,36 @@ async def test_a_token_for_another_needs_a_rule(tmp_path: Path) -> None:
         await log_in(run, run.wire, "PLAIN")
         answer = await create(run, owner="bob")
         assert answer.error_code == Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+
+
+async def test_rules_let_a_user_make_and_see_tokens_of_another(tmp_path: Path) -> None:
+    settings = {**WITH_TOKENS, "authorizer.class.name": STANDARD_AUTHORIZER}
+    async with running_broker(tmp_path, settings) as run:
+        await log_in(run, run.wire, "PLAIN")
+        assert run.broker.authorizer is not None
+
+        def allow(operation: AclOperation) -> None:
+            resource = ResourcePattern(AclResourceType.USER, "User:bob")
+            rule = AclRule(resource, "User:alice", "*", operation, Permission.ALLOW)
+            assert run.broker.authorizer is not None
+            run.broker.authorizer.decisions.load([rule])
+
+        allow(AclOperation.DESCRIBE_TOKENS)
+        answer = await create(run, owner="bob")
+        assert answer.error_code == Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+        allow(AclOperation.CREATE_TOKENS)
+        answer = await create(run, owner="bob")
+        assert answer.error_code == 0
+        assert (answer.principal_name, answer.token_requester_principal_name) == ("bob", "alice")
+        bob = run.connect()
+        await log_in(run, bob, "PLAIN", "bob", "brush")
+        own = await create(run, bob)
+        every = DescribeDelegationTokenRequest(owners=None)
+        seen = await run.ask(every, DescribeDelegationTokenResponse)
+        assert {each.token_id for each in seen.tokens} == {answer.token_id}
+        allow(AclOperation.DESCRIBE_TOKENS)
+        seen = await run.ask(every, DescribeDelegationTokenResponse)
+        assert {each.token_id for each in seen.tokens} == {answer.token_id, own.token_id}
 
 
 async def test_tokens_are_refused_without_a_secret_and_without_a_login(tmp_path: Path) -> None:
