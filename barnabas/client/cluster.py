@@ -33,6 +33,8 @@ from barnabas.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from barnabas.security.sasl.client_login import SaslLogin
 
 M = TypeVar("M", bound=ProtocolMessage)
@@ -63,6 +65,7 @@ class ClusterClient:
         self._failed_at: dict[Address, int] = {}  # when a connection could last not be opened
         self.reached = False  # some broker accepted a connection
         self._login = _login_of(config)
+        self._tls = _tls_of(config)
         self._renew_at: dict[tuple[int, str], int] = {}  # logins that end, by connection
 
     def __enter__(self) -> Self:
@@ -326,6 +329,7 @@ class ClusterClient:
                     address,
                     client_id=self.config.client_id,
                     timeout_ms=self.config.socket_connection_setup_timeout_ms,
+                    tls=self._tls,
                 )
             except KafkaError as problem:
                 self._failed_at[address] = self.net.now_ms()
@@ -369,3 +373,11 @@ def _login_of(config: ClientConfig) -> "SaslLogin | None":
     from barnabas.client.security.settings import login_of
 
     return login_of(config)
+
+
+def _tls_of(config: ClientConfig) -> "SSLContext | None":
+    if not config.security_protocol.endswith("SSL"):
+        return None  # nothing about TLS is imported
+    from barnabas.client.security.tls import tls_context
+
+    return tls_context(config)

@@ -9,10 +9,13 @@ lock.
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from barnabas.config.kinds import Address
 from barnabas.wire.codec import ProtocolMessage
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 M = TypeVar("M", bound=ProtocolMessage)
 A_co = TypeVar("A_co", bound=ProtocolMessage, covariant=True)
@@ -179,7 +182,12 @@ class Net(Protocol):
         ...
 
     async def connect(
-        self, address: Address, *, client_id: str, timeout_ms: int
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        tls: "SSLContext | None" = None,
     ) -> BrokerConnection:
-        """Open, and agree on versions."""
+        """Open, with TLS if it is given, and agree on versions."""
         ...

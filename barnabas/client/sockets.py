@@ -3,19 +3,42 @@
 import os
 import socket
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from barnabas.config.kinds import Address
-from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
+from barnabas.model.errors import Code, Corrupt, Failed, KafkaError, Retriable
 from barnabas.wire.primitives import Malformed
 
 SEND_PARTS_MAX = 512  # below the kernel's limit of pieces in one call
 _NO_LINGER = struct.pack("ii", 1, 0)  # on, for 0 s
 
 
+class ClientSocket(Protocol):
+    """What both drivers do to a socket, with or without TLS."""
+
+    buffered: bool
+    """Whether received bytes may be waiting that select() does not see."""
+
+    def recv_into(self, buffer: memoryview, /) -> int: ...
+    def read_decrypted(self, buffer: memoryview, /) -> int: ...
+    def sendmsg(self, parts: Sequence[memoryview], /) -> int: ...
+    def settimeout(self, timeout_s: float, /) -> None: ...
+    def fileno(self) -> int: ...
+    def getpeername(self) -> Any: ...
+    def setsockopt(self, level: int, option: int, value: bytes, /) -> None: ...
+    def close(self) -> None: ...
+
+
 class QuietSocket(socket.socket):
     """Closes itself, without a warning, when its owner forgot it."""
+
+    buffered = False
+
+    def read_decrypted(self, buffer: memoryview) -> int:
+        """Without TLS, everything that was received was read."""
+        return 0
 
     def __del__(self) -> None:
         self.close()
@@ -28,7 +51,7 @@ def new_socket(family: int) -> QuietSocket:
     return made
 
 
-def abort(opened: socket.socket) -> None:
+def abort(opened: ClientSocket) -> None:
     """Close it, and drop everything that the broker's machine has not received yet.
 
     After a plain close the kernel goes on sending: an old request could arrive after later ones
@@ -58,16 +81,21 @@ class Unreached(Retriable):
     """No connection was made at all: refused, no route, no such host, or no answer in time."""
 
 
-def peer_of(opened: socket.socket, address: Address) -> str:
+def peer_of(opened: ClientSocket, address: Address) -> str:
     try:
         return repr(opened.getpeername()[:2])
     except OSError:  # reset already
         return str(address)
 
 
-def lost(address: Address, problem: OSError) -> Retriable:
+class TlsRefused(OSError):
+    """The broker does not accept the client's certificate: trying again would not help."""
+
+
+def lost(address: Address, problem: OSError) -> KafkaError:
     """The error for what went wrong with a socket."""
-    return Retriable(*_said(address, problem))
+    error = Failed if isinstance(problem, TlsRefused) else Retriable
+    return error(*_said(address, problem))
 
 
 def unreached(address: Address, problem: OSError) -> Unreached:

@@ -1,4 +1,4 @@
-"""Client options about security: the protocol, and with what a client logs in.
+"""Client options about security: the protocol, TLS, and with what a client logs in.
 
 Names are Kafka's, or librdkafka's where Kafka has only `sasl.jaas.config`.
 Always: a secret may come from a file, so that it is in no program and on no command line.
@@ -6,7 +6,7 @@ Always: a secret may come from a file, so that it is in no program and on no com
 
 from typing import TypeVar
 
-from barnabas.config.kinds import Enum, Kind, Password, Text
+from barnabas.config.kinds import Bool, Enum, Kind, List, Password, Text
 from barnabas.config.option import Option, Scope
 from barnabas.config.resolve import Config
 
@@ -60,4 +60,89 @@ class SecurityClientOptions(Config):
         "",
         "A file with the token for OAUTHBEARER. It is read at each login, so that another program "
         "may renew it.",
+    )
+    ssl_truststore_location = _option(
+        "ssl.truststore.location",
+        Text(),
+        "",
+        "The file with the certificates that sign brokers: PEM or PKCS12. Unset: those of the "
+        "system.",
+        ("ssl.ca.location",),
+    )
+    ssl_truststore_certificates = _option(
+        "ssl.truststore.certificates",
+        Password(),
+        "",
+        "The trusted certificates themselves, as PEM, instead of ssl.truststore.location.",
+        ("ssl.ca.pem",),
+    )
+    ssl_truststore_password = _option(
+        "ssl.truststore.password", Password(), "", "The password of a PKCS12 trust store."
+    )
+    ssl_truststore_type = _option(
+        "ssl.truststore.type",
+        Enum("PEM", "PKCS12", "JKS", ""),
+        "",
+        "The format of ssl.truststore.location; unset: what its contents are.",
+    )
+    ssl_keystore_location = _option(
+        "ssl.keystore.location",
+        Text(),
+        "",
+        "The file with the client's private key and certificates, if brokers require one: PEM or "
+        "PKCS12.",
+    )
+    ssl_keystore_password = _option(
+        "ssl.keystore.password", Password(), "", "The password of a PKCS12 key store."
+    )
+    ssl_keystore_type = _option(
+        "ssl.keystore.type",
+        Enum("PEM", "PKCS12", "JKS", ""),
+        "",
+        "The format of ssl.keystore.location; unset: what its contents are.",
+    )
+    ssl_key_password = _option(
+        "ssl.key.password", Password(), "", "The password of an encrypted private key."
+    )
+    ssl_keystore_key = _option(
+        "ssl.keystore.key", Password(), "", "The private key itself, as PEM.", ("ssl.key.pem",)
+    )
+    ssl_keystore_certificate_chain = _option(
+        "ssl.keystore.certificate.chain",
+        Password(),
+        "",
+        "The certificates for ssl.keystore.key, as PEM.",
+        ("ssl.certificate.pem",),
+    )
+    ssl_certificate_location = _option(
+        "ssl.certificate.location",
+        Text(),
+        "",
+        "The file with the client's certificates, as PEM; the key is in ssl.key.location "
+        "(librdkafka's names).",
+    )
+    ssl_key_location = _option(
+        "ssl.key.location", Text(), "", "The file with the key for ssl.certificate.location."
+    )
+    ssl_endpoint_identification_algorithm = _option(
+        "ssl.endpoint.identification.algorithm",
+        Enum("https", "HTTPS", "none", ""),
+        "https",
+        "Whether the host name of a broker must be in its certificate (https), or not (none).",
+    )
+    enable_ssl_certificate_verification = _option(
+        "enable.ssl.certificate.verification",
+        Bool(),
+        True,
+        "Whether the certificate of a broker is checked at all. Without this, anyone can pretend "
+        "to be the broker.",
+    )
+    ssl_enabled_protocols = _option(
+        "ssl.enabled.protocols",
+        List("TLSv1.2", "TLSv1.3"),
+        ("TLSv1.2", "TLSv1.3"),
+        "The versions of TLS that are used.",
+    )
+    ssl_cipher_suites = _option(
+        "ssl.cipher.suites", List(), (), "The cipher suites; empty: OpenSSL's defaults."
     )

@@ -8,17 +8,18 @@ import pytest
 
 from barnabas.client.aio.connection import AsyncioConnection
 from barnabas.client.blocking.connection import BlockingConnection
+from barnabas.client.sockets import QuietSocket, new_socket
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Retriable
 
 TIMEOUT_MS = 50
 
 
-def ask_blocking(opened: socket.socket, address: Address) -> None:
+def ask_blocking(opened: QuietSocket, address: Address) -> None:
     BlockingConnection(opened, address, "t").greet(TIMEOUT_MS)
 
 
-def ask_asyncio(opened: socket.socket, address: Address) -> None:
+def ask_asyncio(opened: QuietSocket, address: Address) -> None:
     async def greet() -> None:
         opened.setblocking(False)
         loop = asyncio.get_running_loop()
@@ -29,12 +30,13 @@ def ask_asyncio(opened: socket.socket, address: Address) -> None:
 
 @pytest.mark.parametrize("ask", [ask_asyncio, ask_blocking])
 def test_a_connection_whose_request_was_not_answered_in_time_is_reset(
-    ask: Callable[[socket.socket, Address], None],
+    ask: Callable[[QuietSocket, Address], None],
 ) -> None:
     """The kernel must not deliver the request later, after those of the next connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = Address(*listener.getsockname())
-        client = socket.create_connection((address.host, address.port))
+        client = new_socket(socket.AF_INET)
+        client.connect((address.host, address.port))
         server, _ = listener.accept()
         with pytest.raises(Retriable) as late:
             ask(client, address)

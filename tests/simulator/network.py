@@ -217,6 +217,8 @@ class End:
 class Socket:
     """An End with the calls of a socket that the client's driver uses."""
 
+    buffered = False
+
     def __init__(self, end: End, number: int) -> None:
         self.end = end
         self._number = number

@@ -12,13 +12,15 @@ import socket
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import barnabas
 from barnabas.client.owner_process import OwnerProcess
 from barnabas.client.session import ProtocolSession
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
+    ClientSocket,
+    QuietSocket,
     abort,
     lost,
     named,
@@ -32,6 +34,9 @@ from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import drop_sent
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 M = TypeVar("M", bound=ProtocolMessage)
 _READS_MAX = 4  # in one turn of the loop
@@ -61,13 +66,21 @@ class _Sent(NamedTuple):
     deadline: float
 
 
-async def connect(address: Address, *, client_id: str, timeout_ms: int) -> "AsyncioConnection":
+async def connect(
+    address: Address, *, client_id: str, timeout_ms: int, tls: "SSLContext | None" = None
+) -> "AsyncioConnection":
     """Open, and agree on versions."""
     loop = asyncio.get_running_loop()
     opened: AsyncioConnection | None = None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            opened = AsyncioConnection(loop, await _open(loop, address), address, client_id)
+            plain = await _open(loop, address)
+            made: ClientSocket = plain
+            if tls is not None:
+                from barnabas.client.security.tls import secured
+
+                made = await secured(loop, plain, tls, address)
+            opened = AsyncioConnection(loop, made, address, client_id)
             try:
                 await opened.greet(timeout_ms)
             except BaseException:
@@ -79,7 +92,7 @@ async def connect(address: Address, *, client_id: str, timeout_ms: int) -> "Asyn
     return opened
 
 
-async def _open(loop: asyncio.AbstractEventLoop, address: Address) -> socket.socket:
+async def _open(loop: asyncio.AbstractEventLoop, address: Address) -> QuietSocket:
     found = numeric(address)
     if found is not None:
         targets = [found]
@@ -109,7 +122,7 @@ class AsyncioConnection:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        opened: socket.socket,
+        opened: ClientSocket,
         address: Address,
         client_id: str,
     ) -> None:
@@ -210,6 +223,8 @@ class AsyncioConnection:
                     self._answered(response)
                 if count < len(room) or self._problem is not None:
                     return
+            if self._socket.buffered:
+                self._loop.call_soon(_weakly(self._readable))
         except (BlockingIOError, InterruptedError):
             return
         except OSError as problem:
@@ -330,7 +345,7 @@ def _weakly(method: Callable[[], None]) -> Callable[[], None]:
     return call
 
 
-def _let_go(loop: asyncio.AbstractEventLoop, opened: socket.socket, owner: OwnerProcess) -> None:
+def _let_go(loop: asyncio.AbstractEventLoop, opened: ClientSocket, owner: OwnerProcess) -> None:
     """Of a connection that nobody holds: called on whatever thread finds out."""
     if loop.is_closed() or not owner.is_here():
         opened.close()
@@ -338,7 +353,7 @@ def _let_go(loop: asyncio.AbstractEventLoop, opened: socket.socket, owner: Owner
         loop.call_soon_threadsafe(_unwatch, loop, opened)
 
 
-def _unwatch(loop: asyncio.AbstractEventLoop, opened: socket.socket) -> None:
+def _unwatch(loop: asyncio.AbstractEventLoop, opened: ClientSocket) -> None:
     # Before its number is used again.
     loop.remove_reader(opened.fileno())
     loop.remove_writer(opened.fileno())

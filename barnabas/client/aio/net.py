@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
 from barnabas.client.aio.connection import AsyncioConnection, connect
@@ -14,6 +14,9 @@ from barnabas.client.owner_process import OwnerProcess
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.wire.codec import ProtocolMessage
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 
 class AsyncioWakeUp:
@@ -184,6 +187,11 @@ class AsyncioNet:
         return asyncio.Lock()
 
     async def connect(
-        self, address: Address, *, client_id: str, timeout_ms: int
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        tls: "SSLContext | None" = None,
     ) -> AsyncioConnection:
-        return await connect(address, client_id=client_id, timeout_ms=timeout_ms)
+        return await connect(address, client_id=client_id, timeout_ms=timeout_ms, tls=tls)

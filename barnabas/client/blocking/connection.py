@@ -11,12 +11,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import barnabas
 from barnabas.client.session import ProtocolSession
 from barnabas.client.sockets import (
     SEND_PARTS_MAX,
+    ClientSocket,
+    QuietSocket,
     abort,
     lost,
     named,
@@ -30,6 +32,9 @@ from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, KafkaError, Retriable
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.frames import drop_sent
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 M = TypeVar("M", bound=ProtocolMessage)
 
@@ -66,11 +71,19 @@ class BlockingResponse(Generic[M]):
         yield  # never reached: a blocking driver does not suspend
 
 
-def connect(address: Address, *, client_id: str, timeout_ms: int) -> "BlockingConnection":
+def connect(
+    address: Address, *, client_id: str, timeout_ms: int, tls: "SSLContext | None" = None
+) -> "BlockingConnection":
     """Open, and agree on versions."""
     deadline = time.monotonic() + timeout_ms / 1000
     try:
-        opened = BlockingConnection(_open(address, deadline), address, client_id)
+        plain = _open(address, deadline)
+        made: ClientSocket = plain
+        if tls is not None:
+            from barnabas.client.security.tls import secured_blocking
+
+            made = secured_blocking(plain, tls, address, deadline)
+        opened = BlockingConnection(made, address, client_id)
     except OSError as problem:
         raise unreached(address, problem) from None
     try:
@@ -81,7 +94,7 @@ def connect(address: Address, *, client_id: str, timeout_ms: int) -> "BlockingCo
     return opened
 
 
-def _open(address: Address, deadline: float) -> socket.socket:
+def _open(address: Address, deadline: float) -> QuietSocket:
     found = numeric(address)
     if found is not None:
         targets = [found]
@@ -112,7 +125,7 @@ def _remaining(deadline: float) -> float:
 class BlockingConnection:
     """See client/net.py."""
 
-    def __init__(self, opened: socket.socket, address: Address, client_id: str) -> None:
+    def __init__(self, opened: ClientSocket, address: Address, client_id: str) -> None:
         self.address = address
         self.peer = peer_of(opened, address)
         self._socket = opened
@@ -267,8 +280,10 @@ class BlockingConnection:
                 return
             if count == 0:
                 raise ConnectionResetError("the broker closed the connection")
-            for response in self._session.received(count):
-                self._pending.popleft().response = response
+            while count:
+                for response in self._session.received(count):
+                    self._pending.popleft().response = response
+                count = self._socket.read_decrypted(self._session.room())
         except OSError as problem:
             raise self._end(lost(self.address, problem)) from None
         except KafkaError as problem:

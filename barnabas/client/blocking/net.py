@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from queue import Empty, SimpleQueue
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakMethod
 
 from barnabas.client.blocking.connection import BlockingConnection, BlockingResponse, connect
@@ -20,6 +20,9 @@ from barnabas.wire.codec import ProtocolMessage
 P = ParamSpec("P")
 R = TypeVar("R")
 _SLICE_S = 0.1  # how soon a wait sees a bell that another thread rang
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 
 class _Lock:
@@ -179,9 +182,14 @@ class BlockingNet:
         return _Lock()
 
     async def connect(
-        self, address: Address, *, client_id: str, timeout_ms: int
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        tls: "SSLContext | None" = None,
     ) -> BlockingConnection:
-        return connect(address, client_id=client_id, timeout_ms=timeout_ms)
+        return connect(address, client_id=client_id, timeout_ms=timeout_ms, tls=tls)
 
 
 def take_in(answers: Sequence[BlockingResponse[Any]], wait_s: float) -> None:

@@ -15,11 +15,6 @@ SECRET_LENGTH_MAX = 64 * 1024
 
 def login_of(config: ClientConfig) -> SaslLogin | None:
     """None: the protocol has no login."""
-    if config.security_protocol.endswith("SSL"):
-        raise invalid(
-            f"security.protocol={config.security_protocol}: this client has no TLS yet; use"
-            " SASL_PLAINTEXT or PLAINTEXT"
-        )
     if not config.security_protocol.startswith("SASL_"):
         if config.sasl_username or config.sasl_jaas_config:
             raise invalid(

@@ -116,6 +116,10 @@ class TlsRecords:
             return filled
         return 0 if over else -1
 
+    def feed(self, arrived: Buffer) -> None:
+        """For a caller that receives by itself, and then calls `read_decrypted`."""
+        self._in.write(arrived)
+
     def read_decrypted(self, buffer: memoryview) -> int:
         """What has arrived before and fits; 0 if there is nothing. It never waits."""
         filled = 0
@@ -124,10 +128,16 @@ class TlsRecords:
             while filled < len(buffer):
                 count = read(len(buffer) - filled, buffer[filled:])
                 if not count:
+                    self.ended = True
                     break
                 filled += count
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+        except ssl.SSLWantReadError:
             pass
+        except ssl.SSLZeroReturnError:
+            self.ended = True
+        finally:
+            if self._out.pending:
+                self._push_unasked()
         return filled
 
     def _push_unasked(self) -> None:
