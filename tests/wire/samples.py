@@ -61,7 +61,10 @@ _FIXED: dict[str, SearchStrategy[Any]] = {
 _CODES = st.sampled_from([int(code) for code in Code])
 _PRESENT_TIMES = st.integers(0, 2**41)  # what other implementations take as times
 _TIMES = st.one_of(st.just(-1), _PRESENT_TIMES)
-_NEVER_ABSENT = ("transaction_start_time_ms",)  # kio refuses the -1 that Kafka does send
+_NEVER_ABSENT = (  # kio refuses the -1 that Kafka does send
+    "transaction_start_time_ms", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms",
+    "issue_timestamp", "expiry_timestamp",
+)  # fmt: skip
 
 
 def _values(kind: FieldKind, version: int, flexible: bool) -> SearchStrategy[Any]:
