@@ -8,6 +8,7 @@ from barnabas.broker.authorization.answers import Handle, after, changed
 from barnabas.broker.authorization.requester import Requester
 from barnabas.broker.handlers import fetch as fetch_handler
 from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.read_replica import failed
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.security.acl.rules import AclOperation
 from barnabas.wire.batch import HEADER_SIZE, TRANSACTIONAL
@@ -15,7 +16,6 @@ from barnabas.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    PartitionData,
 )
 from barnabas.wire.messages.produce import (
     PartitionProduceResponse,
@@ -128,15 +128,7 @@ def _refused_fetch(request: FetchRequest) -> FetchResponse:
             FetchableTopicResponse(
                 topic=topic.topic,
                 topic_id=topic.topic_id,
-                partitions=[
-                    PartitionData(
-                        partition_index=each.partition,
-                        error_code=DENIED,
-                        high_watermark=-1,
-                        records=b"",
-                    )
-                    for each in topic.partitions
-                ],
+                partitions=[failed(each.partition, DENIED, None) for each in topic.partitions],
             )
             for topic in request.topics
         ]

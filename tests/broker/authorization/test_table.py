@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.authorization.table import CHECKS, authorized
+from barnabas.broker.authorization.whole_requests import needs_nothing
 from barnabas.broker.net.connection import Connection
 from barnabas.broker.net.deferred_reply import settled
 from barnabas.broker.net.dispatch import BETWEEN_BROKERS, HANDLERS, Call, handler
@@ -118,6 +119,16 @@ async def test_without_a_rule_it_is_denied_in_every_version(run: Running) -> Non
         for version in versions(key):
             found = await ask(run, key, version, [])
             assert found == ({sample.denied} if sample.denied else set()), (key, version)
+
+
+async def test_a_check_that_is_left_out_would_be_noticed(
+    run: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the tests here ask would come through."""
+    for key, sample in SAMPLES.items():
+        if sample.denied:
+            monkeypatch.setitem(CHECKS, key, needs_nothing)
+            assert await ask(run, key, versions(key)[-1], []) == set(), key
 
 
 async def test_a_client_id_of_a_broker_gives_no_right(run: Running) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -19,6 +20,7 @@ from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.authorization.samples import SAMPLES, C, G, T, X, prefixed, rule
+from tests.compat.apache_kafka.authorized_requests import REQUESTS, RIGHTS, TOPICS
 from tests.ports import free_ports
 from tests.process import KEPT, BrokerProcess
 from tests.support.caller import READY_S_MAX, Caller, comparable
@@ -55,6 +57,7 @@ class Side:
         self.admin = Caller(Target("127.0.0.1", plain))  # type: ignore[arg-type]
         self.alice = self.log_in()
         self.id = self.admin.create("orders")
+        self.ids: dict[str, UUID] = {}
         for key_type in (0, 1):
             self.find_coordinator(key_type)
 
@@ -231,3 +234,29 @@ def test_kafka_acls_adds_lists_and_removes_rules(us: Side) -> None:
     run("--remove", "--force", "--allow-principal", "User:alice", "--consumer", "--topic",
         "orders", "--group", "g-", "--resource-pattern-type", "prefixed")  # fmt: skip
     assert us.stored() == 1
+
+
+@pytest.fixture(scope="module")
+def both(us: Side, them: Side) -> tuple[Side, Side]:
+    """With the rules and topics of authorized_requests.py."""
+    for side in (us, them):
+        side.ids = {name: side.admin.create(name) for name in TOPICS}
+        side.set_rules([rule(right) for right in RIGHTS])
+    return us, them
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_what_is_hidden_or_partly_allowed_is_answered_as_by_kafka(
+    both: tuple[Side, Side], name: str
+) -> None:
+    version, make = REQUESTS[name]
+    ours, theirs = (_told(side.alice.ask(make(side.ids), version)) for side in both)
+    assert ours == theirs
+
+
+def _told(answer: Any) -> Any:
+    """Without what is about the brokers, not about the rights."""
+    fields = comparable(answer)
+    for field in ("brokers", "controller_id", "nodes"):
+        fields.pop(field, None)
+    return fields
