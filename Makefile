@@ -103,7 +103,7 @@ cluster-clients: $(COMPILED) ## all suites of real clients on three brokers, thr
 
 sim: $(COMPILED) ## whole clusters, and workers, on SEEDS seeds each
 	$(PY) -m tests.simulator --seeds $(SEEDS)
-	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/client/workers/test_histories.py
+	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/client/workers/test_histories.py tests/client/workers/test_exactly_once_histories.py
 
 sim-bugs: $(COMPILED) ## each planted bug must be found within 200 seeds
 	$(PY) -m tests.simulator --seeds 200 --bugs

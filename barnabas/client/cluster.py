@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from barnabas.client.backoff import waits_ms
 from barnabas.client.errors import check
-from barnabas.client.metadata_snapshot import MetadataSnapshot
+from barnabas.client.metadata_snapshot import MetadataSnapshot, NewestLeaders
 from barnabas.client.net import BrokerConnection, Net
 from barnabas.client.sockets import Unreached
 from barnabas.config.client import ClientConfig
@@ -60,6 +60,7 @@ class ClusterClient:
         self._opening: dict[tuple[int, str], AbstractAsyncContextManager[object]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._view: MetadataSnapshot | None = None
+        self._leaders = NewestLeaders()
         self._view_lock = net.lock()
         self._topics: dict[str, None] = {}
         self._failed_at: dict[Address, int] = {}  # when a connection could last not be opened
@@ -118,11 +119,17 @@ class ClusterClient:
             if unless_newer_than is not None and newer:
                 assert self._view is not None
                 return self._view
-            self._view = await self.view_of(list(self._topics), create=create)
+            response = await self._metadata(list(self._topics), create=create)
+            self._view = MetadataSnapshot(response, self._leaders)
             return self._view
 
-    async def view_of(self, topics: list[str] | None, *, create: bool = False) -> MetadataSnapshot:
-        """The metadata of these topics; None: of all."""
+    async def view_of(self, topics: list[str] | None) -> MetadataSnapshot:
+        """The metadata of these topics as one broker sees it; None: of all."""
+        return MetadataSnapshot(await self._metadata(topics))
+
+    async def _metadata(
+        self, topics: list[str] | None, *, create: bool = False
+    ) -> MetadataResponse:
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=create,
@@ -130,7 +137,7 @@ class ClusterClient:
         connection = await self.anyone()
         response = await connection.call(request, MetadataResponse, timeout_ms=self.timeout_ms)
         check(response.error_code, about="metadata")
-        return MetadataSnapshot(response)
+        return response
 
     def watch(self, topics: Iterable[str]) -> None:
         """Include these topics in later Metadata requests."""

@@ -1,7 +1,8 @@
 """Which broker leads which partition: the cluster as one Metadata response describes it.
 
 In: MetadataResponse. Out: brokers, topics, leaders.
-Always: a snapshot is never changed, only replaced.
+Always: a snapshot is never changed, only replaced; where `NewestLeaders` is used, a partition never
+goes back to a leader of an older epoch.
 Not here: the cache that holds the latest snapshot, and when it is replaced (cluster.py).
 """
 
@@ -11,7 +12,7 @@ from uuid import UUID
 from barnabas.client.errors import error_of
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.messages.metadata import MetadataResponse
 
 
@@ -37,10 +38,32 @@ class TopicMetadata(NamedTuple):
     partitions: list[PartitionMetadata]
 
 
-class MetadataSnapshot:
-    """The cluster as one broker saw it."""
+class NewestLeaders:
+    """The newest leader of each partition that any broker has named.
 
-    def __init__(self, response: MetadataResponse) -> None:
+    A broker that has not heard of a newer leader names the old one, which lacks records that the
+    newer one has: it would answer a fetch with OFFSET_OUT_OF_RANGE, and does not know the sequence
+    numbers of a producer (KIP-320). A topic that was created again has another id, and low epochs.
+    """
+
+    def __init__(self) -> None:
+        self._partitions: dict[tuple[str, UUID, int], PartitionMetadata] = {}
+
+    def newest(self, topic: str, topic_id: UUID, named: PartitionMetadata) -> PartitionMetadata:
+        if topic_id == NO_TOPIC_ID:
+            return named
+        place = (topic, topic_id, named.number)
+        known = self._partitions.get(place)
+        if known is not None and 0 <= named.leader_epoch < known.leader_epoch:
+            return known
+        self._partitions[place] = named
+        return named
+
+
+class MetadataSnapshot:
+    """The cluster as one broker saw it; its leaders, as the newest response named them."""
+
+    def __init__(self, response: MetadataResponse, leaders: NewestLeaders | None = None) -> None:
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.brokers = {
@@ -67,6 +90,8 @@ class MetadataSnapshot:
                 )
                 for p in topic.partitions
             ]
+            if leaders is not None:
+                partitions = [leaders.newest(name, topic.topic_id, one) for one in partitions]
             partitions.sort()
             self.topics[name] = TopicMetadata(name, topic.topic_id, topic.is_internal, partitions)
 

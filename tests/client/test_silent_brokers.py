@@ -300,8 +300,8 @@ async def test_metadata_that_goes_stale_as_the_last_response_is_learned_is_asked
         await producer.send("t", b"value")
         before = sum(brokers.asked)
         ending = asyncio.create_task(asyncio.sleep(0))
-        producer._tasks["metadata"] = ending
+        producer._sender._tasks["metadata"] = ending
         producer._outbox.metadata_refresh.stale = True
-        producer._pump()
-        producer._ended("metadata", ending)
+        producer._sender._pump()
+        producer._sender._ended("metadata", ending)
         await eventually(lambda: sum(brokers.asked) > before, wait_s=SOON_S)

@@ -1,51 +1,47 @@
 """The asyncio producer: accepts records at once, sends requests from the event loop.
 
-Always: no task and no timer per record; one callback of the loop sends all batches that are due;
-the response resolves the awaited future directly; callers that wait for buffer space are served in
-order; no caller waits for an event loop that is not running.
-Not here: deciding what is sent (producer/outbox.py), the path of a record
+Always: the response resolves the awaited future directly; callers that wait for buffer space are
+served in order; no caller waits for an event loop that is not running.
+Not here: deciding what is sent (producer/outbox.py), sending it (sender.py), the path of a record
 (producer/accumulator.py).
 """
 
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Self
 
 from barnabas.client.aio import open_cluster
+from barnabas.client.aio.sender import LoopSender
 from barnabas.client.aio.transaction import Transaction, of_transactions
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
 from barnabas.client.producer.batches import Callback, Delivery, ProducerBatch, RecordMetadata
 from barnabas.client.producer.intake import Intake, closed
-from barnabas.client.producer.outbox import Outbox, Outgoing
+from barnabas.client.producer.outbox import Outbox
 from barnabas.client.producer.producing import (
     HURRY_S,
-    ProduceCall,
     ProducerInterceptor,
     Serializer,
     accumulator_of,
-    answers_of,
     drained_size,
     given_up,
-    identify,
-    learn,
-    now_ms,
     preparation,
-    producer_identity,
     raise_beside,
     raise_failed,
-    refresh_metadata,
-    request_of,
     still_full,
-    tried,
     under_way,
     whole,
 )
 from barnabas.client.producer.settings import settings_of
-from barnabas.client.producer.transacting import Transacting, no_transactions, transactions_of
+from barnabas.client.producer.transacting import (
+    Transacting,
+    no_transactions,
+    transacting_of,
+    transactions_of,
+)
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError
 
@@ -78,25 +74,20 @@ class Producer(Intake):
         self._owns = cluster is None
         config = self._cluster.config
         producer_settings = settings_of(config)
-        accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
+        self._sender = LoopSender(self._cluster, self._here, self._turned)
+        accumulator = accumulator_of(_Accumulator, config, self._sender.wake, partitioner)
         accumulator.here = self._here
         self._closed = False
         super().__init__(accumulator, preparation(key_serializer, value_serializer, interceptors))
         self._transactions = transactions_of(config, self._transaction_changed)
         self._outbox = Outbox(accumulator, producer_settings, random.random, self._transactions)
-        self._transacting: Transacting | None = None
-        if self._transactions is not None:
-            self._refusing = True
-            self._transacting = Transacting(
-                self._cluster, self._transactions, self._outbox, nullcontext(), self._settled
-            )
-        self._request_timeout_ms = config.request_timeout_ms
+        self._transacting = transacting_of(
+            self._cluster, self._outbox, nullcontext(), self._settled
+        )
+        self._refusing = self._transactions is not None
+        self._sender.outbox = self._outbox
+        self._sender.transacting = self._transacting
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._scheduled = False
-        self._stopped = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._tasks: dict[object, asyncio.Task[None]] = {}
-        self._down_until: dict[int, int] = {}
         self._roomless: deque[asyncio.Future[None]] = deque()
         self._line = asyncio.Lock()  # of senders for whom there was no room
         self._in_line = 0
@@ -178,7 +169,7 @@ class Producer(Intake):
         self._here()
         self._outbox.flushing += 1
         try:
-            self._wake()
+            self._sender.wake()
             while limbo := [s.limbo_batch for s in self._accumulator.unknown.values()]:
                 for batch in limbo:
                     await self._finished(batch)
@@ -224,12 +215,9 @@ class Producer(Intake):
         raise_failed(self._accumulator)
 
     def _let_go(self) -> None:
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._loop is not None and not self._loop.is_closed():
-            for task in self._tasks.values():
-                task.cancel()
+        loop_closed = self._loop is None or self._loop.is_closed()
+        self._sender.stop(loop_closed=loop_closed)
+        if not loop_closed:
             self._outbox.results.abandon(given_up())
         if self._owns:
             self._cluster.close()
@@ -257,7 +245,7 @@ class Producer(Intake):
     def _transaction_changed(self) -> None:
         assert self._transactions is not None
         self._refusing = self._closed or not self._transactions.accepting
-        self._wake()
+        self._sender.wake()
 
     def _refusal(self) -> KafkaError:
         if self._closed or self._transactions is None:
@@ -268,14 +256,10 @@ class Producer(Intake):
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._flushed()
-                if (adding := self._tasks.get("partitions")) is not None:
-                    await asyncio.wait([adding])
+                await self._sender.partitions_added()
         except TimeoutError:
             return False
         return True
-
-    async def _add_partitions(self, flows: Transacting) -> None:
-        await tried(flows.add_partitions())  # the state says what went wrong
 
     # --- waiting ---
 
@@ -318,13 +302,20 @@ class Producer(Intake):
 
     async def _room(self, below: int) -> None:
         accumulator = self._accumulator
-        self._wake()
+        self._sender.wake()
         while accumulator.used >= below:
             if self._refusing:
                 raise self._refusal()
             waiter = self._here().create_future()
             self._roomless.append(waiter)
             await waiter
+
+    def _turned(self) -> None:
+        """All that was due is sent."""
+        accumulator = self._accumulator
+        self._turn_at = min(accumulator.used + _TURN_SIZE, self._drained_size)
+        if self._roomless and accumulator.used < accumulator.buffer_size_max:
+            self._make_room_known()
 
     def _make_room_known(self) -> None:
         roomless, self._roomless = self._roomless, deque()
@@ -340,117 +331,3 @@ class Producer(Intake):
             batch.waiters = []
         batch.waiters.append(waiter)
         await waiter
-
-    # --- what the loop calls ---
-
-    def _wake(self) -> None:
-        loop = self._here()
-        if not self._scheduled and not self._stopped:
-            loop.call_soon(self._pump)
-            self._scheduled = True
-
-    def _pump(self) -> None:
-        self._scheduled = False
-        if self._stopped:
-            return
-        assert self._loop is not None
-        now = now_ms()
-        while requests := self._outbox.poll(now, self._ready):
-            for outgoing in requests:
-                self._send(outgoing, now)
-        self._outbox.metadata_refresh.expire(now)
-        # A task that has learned may still be in `_tasks`: it wakes the producer as it leaves.
-        if "metadata" not in self._tasks and self._outbox.metadata_refresh.wanted(now):
-            self._outbox.metadata_refresh.asking = True
-            self._spawn("metadata", self._refresh())
-        if self._outbox.wants_identity():
-            self._spawn("identity", self._identify())
-        if self._transacting is not None and self._transacting.adding:
-            self._spawn("partitions", self._add_partitions(self._transacting))
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        deadline = self._outbox.next_deadline(now)
-        if deadline is not None:
-            wait_s = max(deadline - now, 1) / 1000
-            self._timer = self._loop.call_later(wait_s, self._wake)
-        accumulator = self._accumulator
-        self._turn_at = min(accumulator.used + _TURN_SIZE, self._drained_size)
-        if self._roomless and accumulator.used < accumulator.buffer_size_max:
-            self._make_room_known()
-
-    def _ready(self, node: int) -> bool:
-        if self._cluster.connected(node) is not None:
-            return True
-        if now_ms() >= self._down_until.get(node, 0):
-            self._spawn(node, self._connect(node))
-        return False
-
-    def _send(self, outgoing: Outgoing, now: int) -> None:
-        connection = self._cluster.connected(outgoing.node)
-        assert connection is not None
-        settings = self._outbox.settings
-        request = request_of(outgoing, settings, self._request_timeout_ms, self._transactions)
-        try:
-            if settings.acks == 0:
-                leaving = request.tell(connection)
-                if leaving is None:
-                    self._outbox.told(outgoing)
-                else:
-                    assert isinstance(leaving, asyncio.Future)
-                    leaving.add_done_callback(lambda done: self._done(outgoing, None, done))
-                return
-            waiting = request.send(connection)
-        except KafkaError as problem:
-            self._outbox.unsent(outgoing, problem, now)
-            return
-        assert isinstance(waiting, asyncio.Future)
-        waiting.add_done_callback(lambda done: self._done(outgoing, request, done))
-
-    def _done(
-        self, outgoing: Outgoing, request: ProduceCall | None, done: "asyncio.Future[Any]"
-    ) -> None:
-        """It is answered; without `request` it was sent, and nobody answers it."""
-        if self._stopped:
-            return
-        now = now_ms()
-        problem = done.exception()
-        if problem is not None:
-            assert isinstance(problem, KafkaError)
-            self._outbox.unanswered(outgoing, problem, now)
-        elif request is None:
-            self._outbox.told(outgoing)
-        else:
-            self._outbox.answered(outgoing, answers_of(done.result(), request.names), now)
-        self._pump()
-
-    # --- flows beside ---
-
-    def _spawn(self, key: object, flow: Coroutine[Any, Any, None]) -> None:
-        if key in self._tasks:
-            flow.close()
-            return
-        task = asyncio.get_running_loop().create_task(flow)
-        self._tasks[key] = task
-        task.add_done_callback(lambda done: self._ended(key, done))
-
-    def _ended(self, key: object, task: "asyncio.Task[None]") -> None:
-        del self._tasks[key]
-        if not task.cancelled():  # else the loop is about to end, and wants no more tasks
-            self._wake()
-
-    async def _refresh(self) -> None:
-        found = await tried(refresh_metadata(self._cluster, self._accumulator.topics()))
-        learn(self._outbox, *found, now_ms(), reached=self._cluster.reached)
-
-    async def _identify(self) -> None:
-        if identify(self._outbox, *await tried(producer_identity(self._cluster))):
-            await asyncio.sleep(self._outbox.settings.backoff_ms / 1000)
-
-    async def _connect(self, node: int) -> None:
-        try:
-            await self._cluster.broker(node)
-        except KafkaError as problem:
-            self._down_until[node] = now_ms() + self._outbox.settings.backoff_ms
-            self._outbox.unreachable(node, problem)
-            await asyncio.sleep(self._outbox.settings.backoff_ms / 1000)

@@ -1,13 +1,10 @@
 """The blocking producer: accepts records on any thread, sends requests on a thread of its own.
 
 Always: one lock protects the outbox (producer/outbox.py); only the sender thread uses the sockets;
-callers wait on one condition, which every response and the end of the sender thread notify;
-callbacks are called without the lock, because they may wait for a thread that sends; the sender
-thread ends with its producer.
-Not here: what the thread does (sender.py).
+callers wait on one condition, which every response and the end of the sender thread notify.
+Not here: the thread (sender_thread.py), and what it sends (sender.py).
 """
 
-import logging
 import os
 import random
 import threading
@@ -19,16 +16,15 @@ from typing import Any, Self
 
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.net import run
-from barnabas.client.blocking.sender import Ready, Sender, SenderWait, SocketWakeUp
+from barnabas.client.blocking.sender import Sender
+from barnabas.client.blocking.sender_thread import BlockingAccumulator, SenderThread
 from barnabas.client.blocking.transaction import Transaction, of_transactions
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.producer.accumulator import Accumulator, BufferFull, Partitioner
+from barnabas.client.producer.accumulator import BufferFull, Partitioner
 from barnabas.client.producer.batches import (
     Callback,
     Delivery,
-    ProducerBatch,
     RecordMetadata,
-    complain,
     fresh,
 )
 from barnabas.client.producer.intake import Intake, closed
@@ -48,30 +44,16 @@ from barnabas.client.producer.producing import (
     whole,
 )
 from barnabas.client.producer.settings import settings_of
-from barnabas.client.producer.transacting import Transacting, no_transactions, transactions_of
+from barnabas.client.producer.transacting import (
+    Transacting,
+    no_transactions,
+    transacting_of,
+    transactions_of,
+)
 from barnabas.config.client import Settings, Value
-from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retriable
+from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 
 _CLOSE_S_MAX = 5.0
-
-
-class _Accumulator(Accumulator):
-    waiting: Callable[[Delivery, float | None], None]
-    lock: "threading.RLock"
-    untold: deque[ProducerBatch]  # done, and their callbacks not yet called
-    announced: int  # that came to `untold` so far
-
-    def announce(self, batch: ProducerBatch) -> None:
-        if batch.callbacks:
-            self.untold.append(batch)
-            self.announced += 1
-
-    def heard(self, batch: ProducerBatch) -> None:
-        with self.lock:
-            super().heard(batch)
-
-    def wait(self, delivery: Delivery, timeout: float | None) -> None:
-        self.waiting(delivery, timeout)
 
 
 class Producer(Intake):
@@ -91,33 +73,32 @@ class Producer(Intake):
         self._cluster: ClusterClient = open_cluster(settings, options)
         config = self._cluster.config
         producer_settings = settings_of(config)
-        accumulator = accumulator_of(_Accumulator, config, self._wake, partitioner)
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._thread = SenderThread(self._changed, self._failed)
+        accumulator = accumulator_of(BlockingAccumulator, config, self._thread.wake, partitioner)
         accumulator.waiting = self._wait
         accumulator.untold = deque()
         accumulator.announced = 0
-        lock = accumulator.lock = threading.RLock()
-        self._done = accumulator  # the same, for whom callbacks wait
-        self._told = 0  # batches whose callbacks were called
+        accumulator.lock = lock
         super().__init__(
             accumulator, preparation(key_serializer, value_serializer, interceptors), lock
         )
         self._transactions = transactions_of(config, self._transaction_changed)
         self._outbox = Outbox(accumulator, producer_settings, random.random, self._transactions)
-        self._changed = threading.Condition(lock)
-        self._transacting: Transacting | None = None
-        if self._transactions is not None:
-            self._refusing = True
-            self._transacting = Transacting(
-                self._cluster, self._transactions, self._outbox, self._changed, self._settled
-            )
+        self._transacting = transacting_of(
+            self._cluster, self._outbox, self._changed, self._settled
+        )
+        self._refusing = self._transactions is not None
         self._sender = Sender(
             self._cluster, self._outbox, accumulator, self._changed, self._transacting
         )
-        self._thread: threading.Thread | None = None
+        self._thread.sender = self._sender
+        self._thread.outbox = self._outbox
+        self._thread.accumulator = accumulator
         self._closed = False
         self._released = False
         self._forked = False
-        self._problem: KafkaError | None = None  # why the sender's thread has ended
         _producers.add(self)
 
     def __enter__(self) -> Self:
@@ -134,7 +115,7 @@ class Producer(Intake):
     def forked(self) -> None:
         """In a child process: its thread is not here, and locks may be held for ever."""
         self._forked = self._released = self._closed = self._refusing = True
-        self._done.lock = threading.RLock()
+        self._thread.accumulator.lock = threading.RLock()
 
     # --- what users call ---
 
@@ -205,9 +186,9 @@ class Producer(Intake):
                 batches = [whole(batch) for batch in under_way(self._accumulator)]
                 left = None if deadline is None else max(0, deadline - time.monotonic())
                 self._until(lambda: all(batch.done for batch in batches), left)
-                announced = self._done.announced
+                announced = self._thread.announced
                 left = None if deadline is None else max(0, deadline - time.monotonic())
-                self._until(lambda: self._told >= announced, left)
+                self._until(lambda: self._thread.has_told(announced), left)
             finally:
                 self._outbox.flushing -= 1
 
@@ -232,12 +213,9 @@ class Producer(Intake):
                 self._sender.stopping = True
                 self._outbox.results.abandon(given_up())
                 self._changed.notify_all()
-                thread = self._thread
-                if thread is not None:
-                    self._wake()
-            self._tell()
-            if thread is not None:
-                thread.join(_CLOSE_S_MAX if timeout_s is None else min(timeout_s, _CLOSE_S_MAX))
+                self._thread.wake_if_running()
+            self._thread.tell()
+            self._thread.join(_CLOSE_S_MAX if timeout_s is None else min(timeout_s, _CLOSE_S_MAX))
             self._cluster.close()
         raise_failed(self._accumulator)
 
@@ -266,8 +244,7 @@ class Producer(Intake):
         assert self._transactions is not None
         self._refusing = self._closed or not self._transactions.accepting
         self._changed.notify_all()
-        if self._thread is not None:
-            self._wake()
+        self._thread.wake_if_running()
 
     async def _settled(self, timeout_ms: int) -> bool:
         with self._changed:
@@ -278,15 +255,18 @@ class Producer(Intake):
                 self._outbox.flushing -= 1
 
     def _is_settled(self) -> bool:
-        told = self._told >= self._done.announced
+        told = self._thread.has_told(self._thread.announced)
         return told and not self._accumulator.used and not self._sender.adding
+
+    def _failed(self) -> None:
+        self._closed = self._refusing = True
 
     # --- waiting ---
 
     def _check_may_wait(self) -> None:
         if self._forked:
             raise self._refusal()
-        if threading.current_thread() is self._thread:
+        if self._thread.is_current:
             raise InvalidRequest(
                 Code.INVALID_REQUEST,
                 "this call would block the producer's own thread, because it comes from a callback;"
@@ -299,18 +279,19 @@ class Producer(Intake):
                 Code.INVALID_REQUEST,
                 "the producer was made before this process was forked: make another here",
             )
-        if self._problem is not None:
-            return fresh(self._problem)
+        if self._thread.problem is not None:
+            return fresh(self._thread.problem)
         if self._closed or self._transactions is None:
             return closed()
         return self._transactions.refusal()
 
     def _until(self, there: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for it, or for the sender's thread to have failed; False: the time is up."""
+        thread = self._thread
         with self._changed:
-            if self._problem is None and not there():
-                self._wake()
-            return self._changed.wait_for(lambda: there() or self._problem is not None, timeout)
+            if thread.problem is None and not there():
+                thread.wake()
+            return self._changed.wait_for(lambda: there() or thread.problem is not None, timeout)
 
     def _wait(self, delivery: Delivery, timeout: float | None) -> None:
         self._check_may_wait()
@@ -319,84 +300,6 @@ class Producer(Intake):
             raise Retriable(Code.REQUEST_TIMED_OUT, f"no answer within {timeout} s")
         if not delivery.done():
             raise self._refusal()
-
-    # --- the sender's thread ---
-
-    def _wake(self) -> None:
-        if self._thread is not None:
-            self._sender.wake()
-            return
-        wake_up = self._sender.wake_up = SocketWakeUp()
-        held = weakref.ref(self, lambda _: wake_up.ring())
-        self._thread = threading.Thread(
-            target=_serve, args=(held, wake_up), name="barnabas-producer", daemon=True
-        )
-        self._thread.start()
-
-    def turn(self, ready: list[Ready]) -> SenderWait | None:
-        """What is due, given the sockets with answers; then what to wait for.
-
-        None: the thread ends. Whatever goes wrong, nobody is left waiting.
-        """
-        try:
-            self._sender.take_in(ready)
-            while not self._sender.stopping:
-                busy = self._sender.due()
-                if not self._tell() and not busy:
-                    return self._sender.rest()
-        except BaseException as why:
-            self._broken(why)
-        self._tell()
-        with self._lock:
-            self._sender.wake_up = None
-        return None
-
-    def _broken(self, why: BaseException) -> None:
-        if self._sender.stopping:
-            return  # all was given up already
-        logging.getLogger("barnabas.client").exception("the producer's thread has failed")
-        with self._changed:
-            self._sender.stopping = self._closed = self._refusing = True
-            said = f"the producer's thread has failed: {type(why).__name__}: {why}"
-            self._problem = Failed(Code.UNKNOWN_SERVER_ERROR, said)
-            try:
-                self._outbox.results.abandon(self._problem)
-            finally:
-                self._changed.notify_all()
-
-    def _tell(self) -> bool:
-        """Call the callbacks of what is done; False: there were none."""
-        some = False
-        while True:
-            with self._lock:
-                if not self._done.untold:
-                    return some
-                batch = self._done.untold.popleft()
-            some = True
-            try:
-                batch.announce()
-            except KeyboardInterrupt:
-                complain(batch)  # only the main thread is interrupted; this one was told to be
-            finally:
-                with self._changed:
-                    self._told += 1
-                    self._changed.notify_all()
-
-
-def _serve(held: "weakref.ref[Producer]", wake_up: SocketWakeUp) -> None:
-    """The sender's thread. It holds no producer while it waits: a forgotten one can go."""
-    ready: list[Ready] = []
-    try:
-        while True:
-            producer = held()
-            rest = None if producer is None else producer.turn(ready)
-            del producer
-            if rest is None:
-                return
-            ready = wake_up.wait(rest)
-    finally:
-        del held  # first: it would ring
-        wake_up.close()
 
 
 _producers: "weakref.WeakSet[Producer]" = weakref.WeakSet()

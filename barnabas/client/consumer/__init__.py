@@ -4,6 +4,7 @@ group.
 consumer: reads topics as a member of a group
 partition_consumer: reads given partitions, without a group
 message_stream: what both consumers do: return messages, and commit them
+one_poll: only one task or thread at a time polls
 message: `Message[K, V]`, a record and where it was found
 message_loops: creates the messages of a batch
 deserializing: keys and values of messages, and the interceptors that see them

@@ -23,9 +23,10 @@ from barnabas.client.consumer.offset_lookup import (
 )
 from barnabas.client.consumer.positions import FetchPosition
 from barnabas.client.consumer.seeking import At, Numbers
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.net import PendingResponse
 from barnabas.config.option import invalid
-from barnabas.model.errors import KafkaError, Retriable
+from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 
@@ -142,6 +143,29 @@ class OffsetCommits:
             self._cluster.forget_coordinator(self._group_id)
             raise
         return {at: FetchPosition(place.offset, place.leader_epoch) for at, place in found.items()}
+
+    def group_metadata(self, *, by_itself: bool) -> GroupMetadata:
+        """The committer, for a transaction. `by_itself`: the consumer commits automatically."""
+        if not self._group_id:
+            raise invalid("offsets are committed for a group: set group.id")
+        if by_itself:
+            raise invalid(
+                "offsets that a transaction commits must not be committed by the consumer as well:"
+                " set enable.auto.commit=false"
+            )
+        member = self._commits_as()
+        if member is None:
+            return GroupMetadata(self._group_id)
+        return GroupMetadata(
+            self._group_id, member.generation, member.member_id, member.instance_id
+        )
+
+    def not_assigned(self, at: TopicPartition, why: str) -> Fenced:
+        return Fenced(
+            Code.ILLEGAL_GENERATION,
+            f"group {self._group_id!r}: not committed, {at} is not assigned to this consumer (any"
+            f" more){why}. Its new owner reads on from the last commit",
+        )
 
     async def _ready(self, deadline: int | None) -> bool:
         """Whether a commit could be sent at once."""

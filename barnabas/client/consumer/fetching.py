@@ -119,14 +119,6 @@ class FetchPlanner:
                 stale = True
                 one.retry_at = now + self._limits.backoff_ms
                 continue
-            if topic_id == one.topic_id != NO_TOPIC_ID and 0 <= epoch < one.fetch_epoch:
-                # From a broker that does not know the new leader yet (KIP-320). The old leader may
-                # lack records that were read from the new one, and would answer
-                # OFFSET_OUT_OF_RANGE.
-                stale = True
-                one.retry_at = now + self._limits.backoff_ms
-                continue
-            one.topic_id = topic_id
             if broker in self._asked:
                 continue
             if one.buffered >= self._limits.partition_bytes_max:

@@ -11,9 +11,9 @@ Not here: deserializers and interceptors (deserializing.py), reading (reader.py)
 
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, cast
 from weakref import WeakSet
 
 from barnabas.client.cluster import ClusterClient
@@ -22,17 +22,15 @@ from barnabas.client.consumer.deserializing import ConsumerInterceptor, Deserial
 from barnabas.client.consumer.membership.membership import CommitterIdentity
 from barnabas.client.consumer.message import K, Message, RawMessage, V
 from barnabas.client.consumer.offset_lookup import Committed, reset_of
+from barnabas.client.consumer.one_poll import OnePoll
 from barnabas.client.consumer.positions import UNKNOWN, FetchPosition
-from barnabas.client.consumer.reader import PartitionReader, closed
+from barnabas.client.consumer.reader import PartitionReader
 from barnabas.client.consumer.seeking import At, Seeking
 from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.net import PendingResponse
-from barnabas.config.option import invalid
-from barnabas.model.errors import Code, Fenced, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import ProtocolMessage as WireMessage
 
-R = TypeVar("R")
 _log = logging.getLogger("barnabas.client")
 
 # How often an iteration checks the group within a batch. Between two checks a message only costs a
@@ -68,7 +66,7 @@ class MessageStream(Seeking, Generic[K, V]):
             value_deserializer,
             interceptors,
             give_back=self._reader.give_back,
-            read_again=self._read_again,
+            read_again=self._reader.progress.read_again,
         )
         self._count_max = config.max_poll_records
         self._batch: list[RawMessage] = []  # of the iteration
@@ -80,8 +78,7 @@ class MessageStream(Seeking, Generic[K, V]):
         self._commits = OffsetCommits(
             cluster, self._commits_as, self._deserializing.notify_committed
         )
-        self._polling = False
-        self._closed = False
+        self._one_poll = OnePoll(cluster.net)
         _made.add(self)
 
     def stands_for(self, owner: object, *, owns_cluster: bool = True) -> None:
@@ -146,7 +143,7 @@ class MessageStream(Seeking, Generic[K, V]):
         if self._plain:
             self._reader.give_back(cast("list[RawMessage]", messages))
         else:
-            self._read_again(cast("list[RawMessage]", messages))
+            self._reader.progress.read_again(cast("list[RawMessage]", messages))
 
     async def getone(self, timeout: float | None = None) -> Message[K, V]:  # noqa: ASYNC109
         """The next message; TimeoutError if none comes in `timeout` seconds."""
@@ -173,7 +170,7 @@ class MessageStream(Seeking, Generic[K, V]):
     async def _has_rest(self) -> bool:
         """Whether messages of a batch are left, after a check of the group if it is due."""
         if self._next < len(self._batch) and monotonic() >= self._group_look_at:
-            await self._alone(self._look_at_group())
+            await self._one_poll.run(self._look_at_group())
         return self._next < len(self._batch)
 
     async def _look_at_group(self) -> None:
@@ -206,27 +203,7 @@ class MessageStream(Seeking, Generic[K, V]):
         self._next = 0
 
     async def _poll(self, count_max: int, deadline: int | None) -> list[RawMessage]:
-        return await self._alone(self._poll_alone(count_max, deadline))
-
-    async def _alone(self, flow: Coroutine[Any, Any, R]) -> R:
-        """Only one task or thread at a time may poll."""
-        try:
-            self._cluster.net.check_owner()
-            if self._closed:
-                raise closed()
-            if self._polling:
-                raise InvalidRequest(
-                    Code.INVALID_REQUEST,
-                    "another task or thread polls this consumer: one task or thread at a time",
-                )
-        except BaseException:
-            flow.close()
-            raise
-        self._polling = True
-        try:
-            return await flow
-        finally:
-            self._polling = False
+        return await self._one_poll.run(self._poll_alone(count_max, deadline))
 
     async def _poll_alone(self, count_max: int, deadline: int | None) -> list[RawMessage]:
         while True:
@@ -280,13 +257,6 @@ class MessageStream(Seeking, Generic[K, V]):
         self._batch, self._next = [], 0
         self.give_back(cast("list[Message[K, V]]", rest))
 
-    def _read_again(self, messages: Sequence[RawMessage]) -> None:
-        """These were not used; they are fetched again, so that none is deserialized twice."""
-        for message in reversed(messages):
-            one = self._reader.progress.get(TopicPartition(message.topic, message.partition))
-            if one is not None and message.offset < one.offset:
-                one.seek(FetchPosition(message.offset, message.leader_epoch))
-
     # --- commits ---
 
     async def commit(self, what: Message[Any, Any] | GivenOffsets | None = None) -> None:
@@ -317,19 +287,7 @@ class MessageStream(Seeking, Generic[K, V]):
 
     def group_metadata(self) -> GroupMetadata:
         """Who this reader is to its group, for `producer.send_offsets_to_transaction`."""
-        if not self._group_id:
-            raise invalid("offsets are committed for a group: set group.id")
-        if self._auto_commit:
-            raise invalid(
-                "offsets that a transaction commits must not be committed by the consumer as well:"
-                " set enable.auto.commit=false"
-            )
-        standing = self._commits_as()
-        if standing is None:
-            return GroupMetadata(self._group_id)
-        return GroupMetadata(
-            self._group_id, standing.generation, standing.member_id, standing.instance_id
-        )
+        return self._commits.group_metadata(by_itself=self._auto_commit)
 
     def _committable(
         self, what: Message[Any, Any] | GivenOffsets | None
@@ -337,12 +295,7 @@ class MessageStream(Seeking, Generic[K, V]):
         offsets = as_offsets(self._positions()) if what is None else offsets_of(what)
         for at in offsets if self._shares else ():
             if at not in self._reader.progress:
-                raise Fenced(
-                    Code.ILLEGAL_GENERATION,
-                    f"group {self._group_id!r}: not committed, {at} is not assigned to this"
-                    f" consumer (any more){self._why_taken()}. Its new owner reads on from"
-                    " the last commit",
-                )
+                raise self._commits.not_assigned(at, self._why_taken())
         return offsets
 
     def _commits_as(self) -> CommitterIdentity | None:
@@ -373,7 +326,7 @@ class MessageStream(Seeking, Generic[K, V]):
     # --- the end ---
 
     async def _close(self, *, failed: bool) -> None:
-        if self._closed:
+        if self._one_poll.closed:
             return
         if not self._cluster.net.may_say_farewell():
             self._abandon()
@@ -383,7 +336,7 @@ class MessageStream(Seeking, Generic[K, V]):
             self._next = max(0, self._next - self._taken)
         if self._batch or not failed:
             self._in_hand = {}
-        self._closed = True
+        self._one_poll.closed = True
         self._group_look_at = 0.0  # an iteration raises it at the next message
         self._reader.end()
         try:
@@ -403,7 +356,7 @@ class MessageStream(Seeking, Generic[K, V]):
 
     def _abandon(self) -> None:
         """Close without a commit or LeaveGroup: another process may continue as this member."""
-        self._closed = True
+        self._one_poll.closed = True
         self._group_look_at = 0.0
         if self._may_commit() and self._shares:
             _log.warning(

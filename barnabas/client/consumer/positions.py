@@ -9,13 +9,13 @@ Not here: what to fetch from which broker (fetching.py), decoding batches (decod
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer.decoding import NEVER, FetchedRecords, messages_of
 from barnabas.client.consumer.message import PartitionMarks, RawMessage
 from barnabas.model.errors import Code, Corrupt, InvalidRequest
-from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
+from barnabas.model.ids import TopicPartition
 from barnabas.wire.batch import BatchHeader, check_crc
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class ReadPartition:
         "replica_until",
         "retry_at",
         "stop",
-        "topic_id",
     )
 
     def __init__(self, at: TopicPartition) -> None:
@@ -73,8 +72,6 @@ class ReadPartition:
         self.replica = -1  # the follower that the leader wants us to read from
         self.replica_until = 0
         self.retry_at = 0
-        # of the topic that is read: a topic that was created again has other epochs
-        self.topic_id = NO_TOPIC_ID
         self.failed: Exception | None = None  # raised by the next read
         self._chunks: deque[FetchedRecords] = deque()
         self._ready: list[RawMessage] = []
@@ -250,6 +247,13 @@ class ReadPositions:
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         for at in partitions:
             self._partitions.pop(at, None)
+
+    def read_again(self, messages: Sequence[RawMessage]) -> None:
+        """These were not used; they are fetched again, so that none is deserialized twice."""
+        for message in reversed(messages):
+            one = self.get(TopicPartition(message.topic, message.partition))
+            if one is not None and message.offset < one.offset:
+                one.seek(FetchPosition(message.offset, message.leader_epoch))
 
     def lost_place(self) -> list[TopicPartition]:
         """Partitions whose position is not known."""

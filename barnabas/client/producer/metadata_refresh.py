@@ -6,13 +6,10 @@ Always: records of a topic that nobody knows wait for `block_ms_max` at most.
 Not here: asking (producing.py).
 """
 
-from uuid import UUID
-
 from barnabas.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from barnabas.client.producer.accumulator import Accumulator
 from barnabas.client.producer.settings import ProducerSettings
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
-from barnabas.model.ids import NO_TOPIC_ID
 
 
 class MetadataRefresh:
@@ -25,8 +22,6 @@ class MetadataRefresh:
         self._retry_at = 0
         self._retries = 0
         self._problems: dict[str, KafkaError] = {}  # why a topic is not known yet
-        # By topic and id: the highest leader epoch of each partition that any broker has named.
-        self._epochs: dict[tuple[str, UUID], dict[int, int]] = {}
         self.stale = False
         self.asking = False  # somebody is being asked
 
@@ -52,7 +47,7 @@ class MetadataRefresh:
         for topic in accumulator.topics():
             found = view.topics.get(topic)
             if found is not None:
-                accumulator.topic_known(topic, self._leaders(topic, found, view), found.id)
+                accumulator.topic_known(topic, _leaders(found, view), found.id)
             elif topic in accumulator.unknown:
                 self._not_there(topic, view.errors.get(topic), now)
         if accumulator.unknown or any(queue.leader < 0 for queue in accumulator.active):
@@ -60,18 +55,6 @@ class MetadataRefresh:
         else:
             self._retries = 0
             self._retry_at = 0
-
-    def _leaders(self, topic: str, found: TopicMetadata, view: MetadataSnapshot) -> dict[int, int]:
-        """-1 where there is none, or only one from before: a broker that has not heard of the newer
-        leader names the old one, which does not know what was written since (KIP-320)."""
-        epochs = self._epochs.setdefault((topic, found.id), {})
-        leaders = {}
-        for each in found.partitions:
-            known = epochs.get(each.number, -1)
-            old = found.id != NO_TOPIC_ID and 0 <= each.leader_epoch < known
-            epochs[each.number] = max(known, each.leader_epoch)
-            leaders[each.number] = -1 if old or each.leader not in view.brokers else each.leader
-        return leaders
 
     def _not_there(self, topic: str, problem: KafkaError | None, now: int) -> None:
         may_come = (
@@ -125,3 +108,10 @@ class MetadataRefresh:
         if self.wanted(max(now, self._retry_at)):
             times.append(self._retry_at)
         return times
+
+
+def _leaders(topic: TopicMetadata, view: MetadataSnapshot) -> dict[int, int]:
+    """-1 where there is none."""
+    return {
+        each.number: each.leader if each.leader in view.brokers else -1 for each in topic.partitions
+    }

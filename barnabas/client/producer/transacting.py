@@ -42,6 +42,16 @@ def transactions_of(config: ClientConfig, on_change: Callable[[], None]) -> Tran
     return Transactions(config.transactional_id, config.transaction_timeout_ms, on_change)
 
 
+def transacting_of(
+    cluster: ClusterClient,
+    outbox: Outbox,
+    guard: AbstractContextManager[object],
+    settle: Settle,
+) -> "Transacting | None":
+    machine = outbox.transactions
+    return None if machine is None else Transacting(cluster, machine, outbox, guard, settle)
+
+
 class Transacting:
     """The transactions of one producer."""
 

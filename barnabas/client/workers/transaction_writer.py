@@ -98,7 +98,8 @@ class TransactionWriter:
 
         async def attempt() -> int:
             await self._cluster.view([topic])
-            view = await self._cluster.refresh(create=True)
+            create = self._cluster.config.allow_auto_create_topics
+            view = await self._cluster.refresh(create=create)
             try:
                 return len(view.topic(topic).partitions)
             except InvalidRequest as problem:

@@ -16,6 +16,8 @@ from barnabas.model.ids import TopicPartition
 class AtLeastOnce:
     """Commits for all partitions of one worker."""
 
+    acts = False
+
     def __init__(self, state: WindowState) -> None:
         self._state = state
         self._commit_at: int | None = None

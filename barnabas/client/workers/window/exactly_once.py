@@ -88,6 +88,8 @@ class _Transaction(NamedTuple):
 class ExactlyOnce:
     """The transactions of one worker."""
 
+    acts = True
+
     def __init__(self, state: WindowState) -> None:
         self._state = state
         self._handled: dict[WindowPartition, list[WindowRecord]] = {}  # in no transaction yet

@@ -24,7 +24,12 @@ LAST_COMMIT_MS = 5_000  # for the commit after a drain
 
 
 class Guarantee(Protocol):
-    """How the end of a record gets to the brokers: at least once, or exactly once."""
+    """How the end of a record gets to the brokers: at least once, or exactly once.
+
+    `acts`: something may wait for the end of an event.
+    """
+
+    acts: bool
 
     def handled(self, share: WindowPartition, entry: WindowRecord, now: int) -> None:
         """The handler succeeded."""
@@ -66,7 +71,8 @@ class WindowState:
 
     def act(self, now: int) -> list[Effect]:
         """Start handlers and commits. Returns all effects since the last call."""
-        self.guarantee.act(now)
+        if self.guarantee.acts:
+            self.guarantee.act(now)
         if not self.failed:
             self.turns.start(now, self.effects)
         effects, self.effects = self.effects, []
@@ -83,8 +89,10 @@ class WindowState:
 
     def finish(self, share: WindowPartition, entry: WindowRecord, now: int) -> None:
         share.finish(entry)
-        self.pass_lane(share, entry, now)
-        self.resume(share)
+        if entry.lane is not None:
+            self.pass_lane(share, entry, now)
+        if share.paused:
+            self.resume(share)
 
     def pass_lane(self, share: WindowPartition, entry: WindowRecord, now: int) -> None:
         """The next record of the lane may run."""
