@@ -393,7 +393,7 @@ async def test_no_result_is_missing_or_doubled_when_the_broker_is_killed(
         )
         own_broker.kill()
         await asyncio.to_thread(own_broker.start)
-        await wait_until_read(servers, group, [topic, f"{topic}.retry"])
+        await wait_until_read(servers, group, [topic, f"{topic}.retry"], running)
         assert running.stop() == [0]
     finally:
         running.kill_all()

@@ -55,6 +55,15 @@ class Workers:
         while self._running:
             self.kill(0)
 
+    @property
+    def said(self) -> str:
+        """The ends of the processes, and of what they logged."""
+        ended = [process.poll() for process in self._running]
+        return f"exit codes {ended}, log: {self._log.read_text()[-4000:]}"
+
+    def check_running(self) -> None:
+        assert all(process.poll() is None for process in self._running), self.said
+
     def stop(self) -> list[int]:
         """Exit codes after SIGTERM."""
         codes = []
@@ -122,7 +131,9 @@ def noted(notes: Path) -> set[str]:
     return set(notes.read_text().splitlines()) if notes.exists() else set()
 
 
-async def wait_until_read(servers: str, group: str, topics: list[str]) -> None:
+async def wait_until_read(
+    servers: str, group: str, topics: list[str], running: Workers | None = None
+) -> None:
     """Until the group has committed the end of every partition."""
     deadline = time.monotonic() + DEADLINE_S
     async with barnabas.Admin(bootstrap_servers=servers) as admin:
@@ -142,7 +153,11 @@ async def wait_until_read(servers: str, group: str, topics: list[str]) -> None:
             }
             if not left:
                 return
-            assert time.monotonic() < deadline, f"not committed: {left}, {committed}"
+            said = ""
+            if running is not None:
+                running.check_running()
+                said = running.said
+            assert time.monotonic() < deadline, f"not committed: {left}, {committed}; {said}"
             await admin._cluster.net.sleep(200)
 
 
