@@ -135,7 +135,13 @@ class ClusterClient:
             allow_auto_topic_creation=create,
         )
         connection = await self.anyone()
-        response = await connection.call(request, MetadataResponse, timeout_ms=self.timeout_ms)
+        try:
+            response = await connection.call(request, MetadataResponse, timeout_ms=self.timeout_ms)
+        except Retriable as problem:
+            if problem.code is not Code.NETWORK_EXCEPTION or self._view or self._login:
+                raise
+            hint = "if its listener requires a login, set security.protocol and sasl.mechanism"
+            raise Retriable(problem.code, f"{problem.detail}; {hint}") from None
         check(response.error_code, about="metadata")
         return response
 
@@ -150,11 +156,11 @@ class ClusterClient:
         self.net.check_owner()
         silent_ms: dict[str | Address, int] = {}
         usable: list[BrokerConnection] = []
-        for (_, apart), each in list(self._connections.items()):
+        for key, each in list(self._connections.items()):
             silence = each.silent_ms()
             for name in (each.peer, each.address):
                 silent_ms[name] = max(silence, silent_ms.get(name, 0))
-            if not each.closed and apart != PRODUCE:
+            if not each.closed and key[1] != PRODUCE and not self.is_due(key):
                 usable.append(each)
         best = min(usable, key=lambda each: silent_ms[each.peer], default=None)
         if best is not None and silent_ms[best.peer] < _OVERDUE_MS:
@@ -183,7 +189,7 @@ class ClusterClient:
         """`apart`: a connection of its own, so that long waits on others do not delay it."""
         self.net.check_owner()
         connection = self._connections.get((broker, apart))
-        if connection is not None and not connection.closed and not self._is_due((broker, apart)):
+        if connection is not None and not connection.closed and not self.is_due((broker, apart)):
             return connection
         brokers = (await self.view()).brokers
         if broker not in brokers:
@@ -196,7 +202,7 @@ class ClusterClient:
     def connected(self, broker: int, *, apart: str = "") -> BrokerConnection | None:
         """The open connection, if there is one."""
         connection = self._connections.get((broker, apart))
-        if connection is None or connection.closed or self._is_due((broker, apart)):
+        if connection is None or connection.closed or self.is_due((broker, apart)):
             return None
         return connection
 
@@ -311,13 +317,14 @@ class ClusterClient:
         if lifetime_ms:
             self._renew_at[key] = self.net.now_ms() + int(lifetime_ms * RENEWED_AFTER)
 
-    def _is_due(self, key: tuple[int, str]) -> bool:
+    def is_due(self, key: tuple[int, str]) -> bool:
         """Whether its login ends soon, and no request waits on it: then another one replaces it."""
         if not self._renew_at:
             return False
-        renew_at = self._renew_at.get(key)
-        connection = self._connections[key]
-        if renew_at is None or self.net.now_ms() < renew_at or connection.silent_ms():
+        renew_at, connection = self._renew_at.get(key), self._connections.get(key)
+        if renew_at is None or connection is None or connection.silent_ms():
+            return False
+        if self.net.now_ms() < renew_at:
             return False
         del self._renew_at[key]
         connection.close()

@@ -134,3 +134,4 @@ def test_our_client_goes_on_after_its_login_has_ended(broker: SaslProcess) -> No
 
         until(sent)
     assert offsets == list(range(len(offsets)))
+    assert "has expired" not in broker.log

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import barnabas
+import barnabas.sync
+from barnabas.model.errors import KafkaError
 from tests.compat.sasl_brokers import PASSWORD, USER, SaslProcess, sasl_brokers
 from tests.support.certificates import Pki, new_pki
 
@@ -82,3 +85,40 @@ async def test_aiokafka_logs_in_over_tls(encrypted: Encrypted, mechanism: str) -
         aiokafka.AIOKafkaProducer(**python_options(encrypted, mechanism)) as producer,
     ):
         await producer.send_and_wait(f"aiokafka-{mechanism}", b"value")
+
+
+def ours(encrypted: Encrypted, mechanism: str) -> dict[str, str]:
+    return {
+        "bootstrap.servers": encrypted.broker.bootstrap_servers,
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": encrypted.pki.path("ca.pem"),
+        "sasl.mechanism": mechanism,
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+    }
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_our_clients_log_in_over_tls(encrypted: Encrypted, mechanism: str) -> None:
+    settings, topic = ours(encrypted, mechanism), f"ours-{mechanism}"
+    async with asyncio.timeout(WAIT_S), barnabas.Producer(settings) as producer:
+        await producer.send(topic, b"value")
+    given = {**settings, "group.id": topic, "auto.offset.reset": "earliest"}
+    with barnabas.sync.Consumer(topic, given) as consumer:
+        for message in consumer:
+            assert message.value == b"value"
+            break
+
+
+def test_our_client_says_what_a_login_needs(encrypted: Encrypted) -> None:
+    settings = {
+        **ours(encrypted, "PLAIN"),
+        "security.protocol": "SSL",
+        "default.api.timeout.ms": "1000",
+    }
+    del settings["sasl.username"], settings["sasl.password"]
+    with (
+        barnabas.sync.Admin(settings) as admin,
+        pytest.raises(KafkaError, match="requires a login"),
+    ):
+        admin.topics()

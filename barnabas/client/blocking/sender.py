@@ -227,7 +227,9 @@ class Sender:
 
     def _ready(self, node: int) -> bool:
         connection = self._connections.get(node)
-        return connection is not None and not connection.closed
+        if connection is None or connection.closed:
+            return False
+        return not self._cluster.is_due((node, PRODUCE))
 
     def _to_connect(self, now: int) -> list[int]:
         leaders = {q.leader: None for q in self._accumulator.active if q.leader >= 0}

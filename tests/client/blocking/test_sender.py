@@ -34,6 +34,7 @@ def test_a_batch_whose_linger_ends_while_it_is_looked_at_is_not_slept_over(
     outbox.identify(7, 0)
     accumulator.topic_known("t", {0: 0})
     cluster: Any = SimpleNamespace(
+        is_due=lambda key: False,
         config=SimpleNamespace(request_timeout_ms=REQUEST_TIMEOUT_MS),
     )
     sending = sender.Sender(
