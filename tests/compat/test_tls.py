@@ -12,8 +12,12 @@ import pytest
 import barnabas
 import barnabas.sync
 from barnabas.cli.app import run as run_command
+from barnabas.cli.security import stored_users
 from barnabas.model.errors import Failed, KafkaError
+from barnabas.security.sasl.mechanism import SCRAMS
 from tests.compat.tls_brokers import TlsProcess, tls_brokers
+from tests.ports import free_ports_from
+from tests.process import KEPT
 from tests.support.certificates import Pki, new_pki
 from tests.support.java import Java
 
@@ -241,3 +245,50 @@ def test_kafkas_tools_connect(java_tools: Java, pki: Pki, tmp_path: Path, versio
         )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         broker.check_log()
+
+
+def test_a_login_over_tls_names_the_user_and_not_the_certificate(pki: Pki, tmp_path: Path) -> None:
+    """SASL_SSL, also between brokers, with both of our clients and librdkafka."""
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    data = tmp_path / "data"
+    with stored_users.opened(str(data), None) as keeper:
+        for user in ("alice", "broker"):
+            stored_users.set_password(keeper, user, "canary-7f3a", SCRAMS, 4096)
+    options = {
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{scram} required"
+        ' username="broker" password="canary-7f3a";',
+    }
+    process = TlsProcess(
+        data,
+        {**KEPT, **pki.broker("requested"), **options},
+        port=free_ports_from(3),
+        log=tmp_path / "broker.log",
+    )
+    process.pki, process.count, process.protocol = pki, 3, "SASL_SSL"
+    first = process.port
+    process.start()
+    process.port = first
+    try:
+        login = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "alice",
+            "sasl.password": "canary-7f3a",
+        }
+        producer = ck.Producer({**rdkafka(process), **login})
+        producer.produce("both", b"value")
+        assert producer.flush(WAIT_S) == 0
+        settings = {**ours(process), **login, "auto.offset.reset": "earliest", "group.id": "both"}
+        with barnabas.sync.Consumer("both", settings) as consumer:
+            for message in consumer:
+                assert message.value == b"value"
+                break
+        with (
+            barnabas.sync.Admin({**settings, "sasl.password": "wrong"}) as refused,
+            pytest.raises(KafkaError, match="login as 'alice' failed"),
+        ):
+            refused.topics()
+        process.check_log()
+        assert "canary" not in process.log
+    finally:
+        process.stop()

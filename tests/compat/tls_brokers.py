@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.ports import free_ports_from
-from tests.process import KEPT, BrokerProcess, ClusterProcess
+from tests.process import KEPT, BrokerProcess
 from tests.support.certificates import Pki
 
 
@@ -22,14 +22,13 @@ class TlsProcess(BrokerProcess):
         return ",".join(f"127.0.0.1:{self.port + number}" for number in range(self.count))
 
     def command(self) -> list[str]:
-        more = [part for name, value in self._options.items() for part in ("-X", f"{name}={value}")]
+        file = self._log.with_suffix(".properties")  # a command line must not have secrets
+        file.write_text("".join(f"{name}={value}\n" for name, value in self._options.items()))
         return [
-            *(sys.executable, "-m", "barnabas", "up", "--data", str(self.data), *more),
+            *(sys.executable, "-m", "barnabas", "up", "--data", str(self.data), "-F", str(file)),
             *("--listen", f"{self.protocol}://127.0.0.1:{self.port}"),
             *(("--brokers", str(self.count)) if self.count > 1 else ()),
         ]
-
-    kill = ClusterProcess.kill
 
 
 @contextmanager
