@@ -382,3 +382,43 @@ def _client_hello(pki: Pki) -> bytes:
     with suppress(ssl.SSLWantReadError):
         client.do_handshake()
     return out.read()
+
+
+async def test_no_request_is_lost_while_certificates_are_replaced(
+    pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New connections all the time, and one that stays, while the file changes ten times."""
+    monkeypatch.setattr(certificates, "LOOK_S", 0.02)
+    store = tmp_path / "store.pem"
+    store.write_bytes(Path(pki.path("server.pem")).read_bytes())
+    settings = {**ENCRYPTED, **pki.broker(), "ssl.keystore.location": str(store)}
+    async with cluster_of(tmp_path, 1, settings) as cluster:
+        asked = 0
+        over = asyncio.Event()
+
+        async def ask(reconnect: bool) -> None:
+            nonlocal asked
+            client = EncryptedClient(context_of(pki), cluster.brokers[1])
+            while not over.is_set():
+                await client.ask(MetadataRequest(topics=[]), MetadataResponse, 12)
+                asked += 1
+                if reconnect:
+                    client.close()
+                    client = EncryptedClient(context_of(pki), cluster.brokers[1])
+            client.close()
+
+        asking = [asyncio.create_task(ask(reconnect)) for reconnect in (True, True, False)]
+        for number in range(10):
+            renewed = Pki(tmp_path / f"renewed-{number}")
+            renewed.directory.mkdir()
+            for name in ("ca.pem", "ca-key.pem"):
+                (renewed.directory / name).write_bytes(Path(pki.path(name)).read_bytes())
+            replace(store, renewed.server("server"))
+            await eventually(lambda number=number: _replaced(cluster) == number + 1)  # type: ignore[misc]
+        over.set()
+        await asyncio.gather(*asking)  # none has failed
+        assert asked > 10
+
+
+def _replaced(cluster: Clustered) -> int:
+    return sum(each["event"] == "certificates replaced" for each in said(cluster))
