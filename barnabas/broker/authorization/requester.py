@@ -102,29 +102,29 @@ class Requesters:
     """Those of one API, by principal, address and client id: most requests are of a client that
     has asked before."""
 
-    __slots__ = ("_api_key", "_known")
+    __slots__ = ("_api_key", "known")
 
     def __init__(self, api_key: int) -> None:
         self._api_key = api_key
-        self._known: dict[tuple[Principal, str, str], Requester] = {}
+        self.known: dict[tuple[Principal, str, str], Requester] = {}
 
-    def find(self, authorizer: "Authorizer", call: Call) -> Requester:
+    def find(self, authorizer: "Authorizer", call: Call) -> Requester | None:
+        """None: a broker asks for itself. Brokers are not remembered: their rights may end."""
         connection = call.connection
         decisions = authorizer.decisions
+        if is_broker(authorizer, call):
+            return None
         if not decisions.loaded and not decisions.is_super(connection.principal):
             # The connection is closed: the client tries again, here or at another broker.
             raise Retriable(
                 Code.BROKER_NOT_AVAILABLE,
                 "this broker does not know the access rules at the moment",
             )
-        key = connection.principal, connection.host, call.client_id
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            found = Requester(authorizer, self._api_key, call)
-            if len(call.client_id) <= CLIENT_ID_LENGTH_MAX:
-                self._known[key] = found
+        found = Requester(authorizer, self._api_key, call)
+        if len(call.client_id) <= CLIENT_ID_LENGTH_MAX and not call.client_id.startswith(PEER):
+            if len(self.known) >= KNOWN_MAX:
+                self.known.clear()
+            self.known[connection.principal, connection.host, call.client_id] = found
         return found
 
 

@@ -17,7 +17,7 @@ from barnabas.broker.authorization import (
     transactional,
 )
 from barnabas.broker.authorization.answers import Handle
-from barnabas.broker.authorization.requester import Requester, Requesters, is_broker
+from barnabas.broker.authorization.requester import Requester, Requesters
 from barnabas.broker.authorization.whole_requests import (
     describe_denials_check,
     needs_cluster,
@@ -119,12 +119,17 @@ def authorized(api_key: int, handle: Handle) -> Handle:
         )
 
     requesters = Requesters(api_key)
+    known = requesters.known
 
     def answer(broker: "Broker", request: Any, call: Call) -> Any:
         authorizer = broker.authorizer
         assert authorizer is not None
-        if is_broker(authorizer, call):
-            return handle(broker, request, call)
-        return check(handle, broker, request, call, requesters.find(authorizer, call))
+        connection = call.connection
+        requester = known.get((connection.principal, connection.host, call.client_id))
+        if requester is None or not authorizer.decisions.loaded:
+            requester = requesters.find(authorizer, call)
+            if requester is None:
+                return handle(broker, request, call)
+        return check(handle, broker, request, call, requester)
 
     return answer
