@@ -15,6 +15,7 @@ from barnabas.security.sasl.credentials import (
     ITERATIONS_MIN,
     ScramCredential,
     ScramHash,
+    credential_text,
     fake_credential,
     read_credential,
 )
@@ -35,11 +36,18 @@ class ScramUsers:
         self._fake_iterations: dict[str, int] = {}
 
     def find(self, hash_: ScramHash, user: str) -> FoundCredential:
-        stored = stored_credential(self._entities(), hash_, user, self._log)
-        if stored is not None:
-            return FoundCredential(stored, SaslIdentity(user))
+        """The same work for a known and an unknown user: time must not tell them apart."""
         iterations = self._fake_iterations.get(hash_.mechanism) or self._usual_iterations(hash_)
-        return FoundCredential(fake_credential(hash_, self._secret, user, iterations), None)
+        fake = fake_credential(hash_, self._secret, user, iterations)
+        fake_text, identity = credential_text(fake), SaslIdentity(user)
+        text = self._entities().get((USERS, user), {}).get(hash_.mechanism)
+        stored = self._readable(hash_, user, fake_text if text is None else text)
+        if text is None or stored is None:
+            return FoundCredential(fake, None)
+        return FoundCredential(stored, identity)
+
+    def _readable(self, hash_: ScramHash, user: str, text: str) -> ScramCredential | None:
+        return stored_credential({(USERS, user): {hash_.mechanism: text}}, hash_, user, self._log)
 
     def changed(self) -> None:
         """Users have changed."""
