@@ -110,7 +110,7 @@ def comparable(value: Any) -> Any:
         return {name: comparable(field) for name, field in fields if name not in MAY_DIFFER}
     if isinstance(value, list):
         return sorted(map(comparable, value), key=repr)
-    return value
+    return bytes(value) if isinstance(value, memoryview) else value
 
 
 def named(*names: str, create: bool = False, **options: bool) -> MetadataRequest:

@@ -35,7 +35,6 @@ _LISTS = {
     43: ("replica_election_results",),
     45: ("responses",),
     46: ("topics",),
-    48: ("entries",),
     50: ("results",),
     56: ("topics",),
     74: ("config_resources",),
@@ -168,6 +167,12 @@ def _write_txn_markers(request: Any, version: int) -> Any:
     )
 
 
+def _describe_client_quotas(request: Any, version: int) -> Any:
+    from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
+
+    return DescribeClientQuotasResponse(error_code=DENIED, error_message=DENIED.text, entries=None)
+
+
 def _alter_client_quotas(request: Any, version: int) -> Any:
     from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasResponse, EntryResult
 
@@ -208,6 +213,7 @@ _REFUSALS: dict[int, Refuse] = {
     34: _alter_replica_log_dirs,
     43: _elect_leaders,
     45: _alter_partition_reassignments,
+    48: _describe_client_quotas,
     49: _alter_client_quotas,
     51: _alter_user_scram_credentials,
     20_002: _describe_broker,

@@ -3,18 +3,30 @@ allows nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from io import StringIO
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
 from barnabas.broker.broker import Broker
+from barnabas.broker.cluster.peers import Peers
+from barnabas.broker.net.dispatch import BETWEEN_BROKERS
+from barnabas.config.kinds import Address
+from barnabas.model.errors import Code
+from barnabas.model.ids import NO_TOPIC_ID, BrokerId
 from barnabas.security.acl.rules import AclOperation, AclResourceType, AclRule, AclRuleFilter
 from barnabas.security.principal import Principal
+from barnabas.system.logs import Logger
+from barnabas.system.network import SystemNetwork
+from barnabas.wire.apis import APIS
+from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from tests.broker.authorization.samples import rule
-from tests.broker.clustered import Clustered, cluster_of
+from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from tests.broker.authorization.samples import SAMPLES, rule
+from tests.broker.clustered import NOBODY, Clustered, cluster_of
 from tests.broker.running import creatable
 from tests.waiting import eventually
 
@@ -124,3 +136,46 @@ async def test_a_forwarded_request_is_checked_where_the_client_is_connected(
         await add(broker, rule(f"TOPIC CREATE {name}"))
         allowed = await three.ask(broker.id, request, CreateTopicsResponse)
         assert allowed.topics[0].error_code == 0, f"broker {broker.id}"
+
+
+async def test_requests_of_brokers_are_refused_to_a_client_that_claims_to_be_one(
+    three: Clustered,
+) -> None:
+    await three.create("orders")
+    leader = three.brokers[three.leader("orders")]
+    log = Logger(StringIO())
+    forger = Peers(NOBODY, SystemNetwork(log).connect, log, nobody, "broker://2")
+    forger.known({BrokerId(leader.id): Address("127.0.0.1", leader.port)})
+    try:
+        before = set(leader.connections)
+        await forger.call(BrokerId(leader.id), ApiVersionsRequest(), timeout_ms=60_000, version=0)
+        (connection,) = (
+            each for each in set(leader.connections) - before if each.client_id == "broker://2"
+        )
+        connection.principal = ALICE
+        for key in BETWEEN_BROKERS:
+            version = APIS[key].max_version
+            request = SAMPLES[key].make(version, NO_TOPIC_ID)
+            answer: Any = await forger.call(BrokerId(leader.id), request, timeout_ms=60_000)
+            assert answer.error_code == Code.CLUSTER_AUTHORIZATION_FAILED, APIS[key].name
+        topic = leader.topics.get("orders")
+        assert topic is not None
+        part = FetchPartition(partition=0, fetch_offset=1_000, partition_max_bytes=1_000)
+        follower = FetchRequest(
+            replica_state=ReplicaState(replica_id=2, replica_epoch=1),
+            max_wait_ms=0,
+            min_bytes=0,
+            session_epoch=-1,
+            topics=[FetchTopic(topic_id=topic.id, partitions=[part])],
+        )
+        fetched: Any = await forger.call(BrokerId(leader.id), follower, timeout_ms=60_000)
+        assert fetched.responses[0].partitions[0].error_code == Code.TOPIC_AUTHORIZATION_FAILED
+        creation = CreateTopicsRequest(topics=[creatable("forged")])
+        created: Any = await forger.call(BrokerId(leader.id), creation, timeout_ms=60_000)
+        assert created.topics[0].error_code == Code.TOPIC_AUTHORIZATION_FAILED
+    finally:
+        forger.close()
+
+
+async def nobody(request: ProtocolMessage, version: int) -> ProtocolMessage:
+    raise AssertionError("the test calls brokers, not itself")
