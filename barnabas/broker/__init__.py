@@ -12,6 +12,7 @@ topic: topics in memory, by name and by id
 partition: one partition: its log, its role, and the requests that wait for it
 partition_errors: the errors that a partition answers with
 partition_flush: syncs records before they are committed (flush.messages)
+log_reading: reads the log of a coordinator back
 no_log: stands in for the log of a partition that has none here
 role: leader, follower, offline: the roles of a replica and their legal transitions
 context: what most parts need of the broker, as a Protocol

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from barnabas.broker.context import GroupsContext
 from barnabas.broker.groups.pending_deletions import PendingOffsetDeletions
+from barnabas.broker.log_reading import read_batches
 from barnabas.broker.partition import Partition
 from barnabas.coordinators.groups.records import OffsetRecord
 from barnabas.coordinators.groups.shard import GroupShard
@@ -94,10 +95,10 @@ class GroupLoading:
 
     async def _load_one(self, partition: Partition, index: int) -> int:
         """Replay one log from its start; returns its number of records."""
-        log, loop, runtime = partition.log, self._broker.loop, self._runtime
+        loop, runtime = self._broker.loop, self._runtime
         shard = runtime.any_shard(index)
         doomed = self._doomed.setdefault(index, PendingOffsetDeletions())
-        offset, end = log.start_offset, log.end_offset
+        offset, end = partition.log.start_offset, partition.log.end_offset
         count = 0
         slice_end = loop.time() + LOAD_SLICE_S
 
@@ -106,13 +107,11 @@ class GroupLoading:
             self._check(index, shard)
 
         while offset < end:
-            found = log.read(offset, LOAD_BYTES, end)
-            part = found.file_slice
-            if part is None:
-                break
-            data = await loop.run_in_executor(None, part.file.read, part.position, part.length)
+            found = await read_batches(partition, offset, end, LOAD_BYTES)
             self._check(index, shard)
-            for header, batch in iter_batches(data):
+            if found is None:
+                break
+            for header, batch in iter_batches(found.data):
                 if header.base_offset >= doomed.next_end:
                     for _ in doomed.reached(header.base_offset, shard):
                         await pause()

@@ -8,6 +8,7 @@ that is given up meanwhile gets nothing of what was being read.
 import asyncio
 
 from barnabas.broker.context import GroupsContext
+from barnabas.broker.log_reading import read_batches
 from barnabas.broker.partition import Partition
 from barnabas.coordinators.runtime import Runtime
 from barnabas.coordinators.transactions.shard import TransactionShard
@@ -28,18 +29,16 @@ async def load(
     bytes_at_once: int,
 ) -> int:
     """Replay the log from its start; the offset up to which that was done."""
-    log, loop = partition.log, broker.loop
+    loop = broker.loop
     shard = runtime.any_shard(index)
-    offset, end = log.start_offset, log.end_offset
+    offset, end = partition.log.start_offset, partition.log.end_offset
     slice_end = loop.time() + LOAD_SLICE_S
     while offset < end:
-        found = log.read(offset, bytes_at_once, end)
-        part = found.file_slice
-        if part is None:
-            break
-        data = await loop.run_in_executor(None, part.file.read, part.position, part.length)
+        found = await read_batches(partition, offset, end, bytes_at_once)
         _check(runtime, index, shard)
-        for header, batch in iter_batches(data):
+        if found is None:
+            break
+        for header, batch in iter_batches(found.data):
             runtime.load(index, batch, header)
             if loop.time() > slice_end:
                 await asyncio.sleep(0)
