@@ -1,8 +1,10 @@
 """Each client library connects with TLS and a certificate, and hears clearly when it may not."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ from barnabas.cli.app import run as run_command
 from barnabas.cli.security import stored_users
 from barnabas.model.errors import Failed, KafkaError
 from barnabas.security.sasl.mechanism import SCRAMS
+from barnabas.wire.frames import request_frame
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
+from bench.proc import rss_mb
 from tests.compat.tls_brokers import TlsProcess, tls_brokers
 from tests.ports import free_ports_from
 from tests.process import KEPT
@@ -292,3 +297,25 @@ def test_a_login_over_tls_names_the_user_and_not_the_certificate(pki: Pki, tmp_p
         assert "canary" not in process.log
     finally:
         process.stop()
+
+
+def test_an_idle_connection_takes_little_memory(pki: Pki, tmp_path: Path) -> None:
+    """10,000 of them fit into 400 MB."""
+    count = 300
+    hello = request_frame(18, 0, 1, "idle", ApiVersionsRequest())
+    context = ssl.create_default_context(cafile=pki.path("ca.pem"))
+    anyone = {"ssl.client.auth": "none"}
+    with tls_brokers(tmp_path, pki, options=anyone) as broker, ExitStack() as up:
+
+        def connect() -> None:
+            plain = socket.create_connection((broker.host, broker.port), timeout=WAIT_S)
+            opened = up.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
+            opened.sendall(hello)
+            assert opened.recv(4096)
+
+        for _ in range(20):
+            connect()
+        before = rss_mb(broker.pid)
+        for _ in range(count):
+            connect()
+        assert (rss_mb(broker.pid) - before) * 1024 / count < 40

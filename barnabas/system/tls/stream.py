@@ -13,6 +13,7 @@ from barnabas.model.ports import Buffer, FileSlice, Stream
 from barnabas.system.tls.contexts import describe
 from barnabas.system.tls.records import AHEAD_MAX, READ_SIZE, TlsRecords
 
+KEY_BYTES_MAX = 256 << 30  # AES-GCM keys are good for 388 GB, and Python cannot ask for another
 BURST_MAX = 1 << 20  # bytes encrypted before other connections have a turn
 _HANDSHAKE_READ = 16 * 1024
 _received = memoryview(bytearray(READ_SIZE))  # of all streams: a process has one loop for them
@@ -21,7 +22,9 @@ _received = memoryview(bytearray(READ_SIZE))  # of all streams: a process has on
 class TlsStream:
     """See model/ports.py."""
 
-    __slots__ = ("_burst", "_inner", "_loop", "_reader", "_wakes", "failure", "peer", "records")
+    __slots__ = (
+        "_burst", "_bytes", "_inner", "_loop", "_reader", "_wakes", "failure", "peer", "records",
+    )  # fmt: skip
 
     def __init__(self, inner: Stream, context: ssl.SSLContext, *, host: str | None = None) -> None:
         """`host`: the name in the certificate of the broker that is called; None: this side is
@@ -31,6 +34,7 @@ class TlsStream:
         self._reader: Callable[[], None] | None = None
         self._wakes = False
         self._burst = 0
+        self._bytes = 0 if host is not None else None  # counted by the side that can open another
         self.peer = inner.peer
         self.failure = ""
         self.records = TlsRecords(
@@ -54,14 +58,20 @@ class TlsStream:
             self.failure = self._inner.failure
         elif self.records.more:
             self._wake()
+        if self._bytes is not None:
+            self._bytes += count
         return count
 
     def send(self, parts: Sequence[Buffer], more: bool = False) -> int:
         if self._burst >= BURST_MAX:
             self._burst = 0
             return 0
+        if self._bytes is not None and self._bytes > KEY_BYTES_MAX:
+            raise OSError(0, "its TLS keys are used up: the next request opens another connection")
         count = self.records.send(parts, more)
         self._burst += count
+        if self._bytes is not None:
+            self._bytes += count
         return count
 
     def send_file(self, slice_: FileSlice, more: bool = False) -> int:

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import ssl
+import time
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -20,9 +22,11 @@ from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId
 from barnabas.model.ports import Stream
+from barnabas.security.certificate import read_certificate
 from barnabas.security.principal import Principal
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
+from barnabas.system.tls import stream
 from barnabas.system.tls.contexts import client_context
 from barnabas.system.tls.stores import read_key_store, read_trust_store
 from barnabas.system.tls.stream import connect_tls
@@ -422,3 +426,58 @@ async def test_no_request_is_lost_while_certificates_are_replaced(
 
 def _replaced(cluster: Clustered) -> int:
     return sum(each["event"] == "certificates replaced" for each in said(cluster))
+
+
+async def test_a_connection_whose_keys_are_used_up_is_replaced(
+    pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        cluster_of(tmp_path, 1, {**ENCRYPTED, **pki.broker()}) as cluster,
+        client_of(cluster, context_of(pki)) as client,
+    ):
+        request = MetadataRequest(topics=[])
+        await client.ask(request, MetadataResponse, 12)
+        monkeypatch.setattr(stream, "KEY_BYTES_MAX", 10)
+        with pytest.raises(KafkaError, match="its TLS keys are used up"):
+            await client.ask(request, MetadataResponse, 12)
+        monkeypatch.undo()
+        await client.ask(request, MetadataResponse, 12)
+        assert cluster.brokers[1].counts.connections_accepted == 2
+
+
+async def test_a_version_that_is_too_old_is_refused(pki: Pki, tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, 1, {**ENCRYPTED, **pki.broker()}) as cluster:
+        old = context_of(pki)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            old.minimum_version = ssl.TLSVersion.TLSv1
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection(
+                *("127.0.0.1", cluster.brokers[1].port), ssl=old, server_hostname="localhost"
+            )
+        await eventually(partial(is_said, cluster, "versions of TLS have none in common"))
+
+
+async def test_a_certificate_that_has_ended_or_is_of_another_authority_is_refused(
+    pki: Pki, tmp_path: Path
+) -> None:
+    pki.user("late", days=0)
+    stranger = new_pki(tmp_path / "strangers", "mallory")
+    keys = read_key_store(stranger.path("mallory.pem"), None, None, None, None)
+    foreign = client_context(keys, read_trust_store(pki.path("ca.pem"), None, None))
+    late = read_key_store(pki.path("late.pem"), None, None, None, None)
+    assert late is not None
+    ends = read_certificate(late.own).not_after
+    await eventually(lambda: time.time() > ends + 1)
+    settings = {**ENCRYPTED, **pki.broker("required")}
+    async with cluster_of(tmp_path, 1, settings) as cluster:
+        for context, reason in (
+            (context_of(pki, "late"), "certificate has expired"),
+            (foreign, "self-signed certificate in certificate chain"),
+        ):
+            async with client_of(cluster, context) as client:
+                with pytest.raises(KafkaError):
+                    await client.ask(MetadataRequest(topics=[]), MetadataResponse, 12)
+            await eventually(partial(is_said, cluster, reason))
