@@ -200,10 +200,20 @@ def _alter_user_scram_credentials(request: Any, version: int) -> Any:
 
 
 def _describe_broker(request: Any, version: int) -> Any:
-    """Our own response has no error code: the connection is closed instead."""
-    from barnabas.model.errors import InvalidRequest
+    from barnabas.wire.messages.describe_broker import DescribeBrokerResponse
 
-    raise InvalidRequest(DENIED, "DescribeBroker needs the right Describe on the cluster")
+    return DescribeBrokerResponse(
+        broker_id=-1,
+        broker_epoch=-1,
+        process_id=-1,
+        machine="",
+        version="",
+        controller_id=-1,
+        controller_epoch=-1,
+        is_controller=False,
+        events=[],
+        error_code=DENIED,
+    )
 
 
 _REFUSALS: dict[int, Refuse] = {

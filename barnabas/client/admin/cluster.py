@@ -124,7 +124,8 @@ class ClusterAdmin:
         return await self._cluster.retrying(attempt)
 
     async def describe_brokers(self) -> dict[int, BrokerDetails]:
-        """Details by broker, of the Barnabas brokers that answer in time."""
+        """Details by broker, of the Barnabas brokers that answer in time, if this client may see
+        them."""
         found: dict[int, BrokerDetails] = {}
         for broker in sorted((await self._cluster.retrying(self._cluster.refresh)).brokers):
             try:
@@ -132,6 +133,10 @@ class ClusterAdmin:
                     await self._cluster.broker(broker), -1, 0, _SOON_MS
                 )
             except Retriable:
+                continue
+            except KafkaError as error:
+                if error.code is not Code.CLUSTER_AUTHORIZATION_FAILED:
+                    raise
                 continue
             if answer is not None:
                 found[broker] = BrokerDetails(
@@ -178,9 +183,11 @@ class ClusterAdmin:
         request = describe_broker.DescribeBrokerRequest(after=after, events_max=count)
         if not offers(connection, request.api_key):
             return None
-        return await connection.call(
+        answer = await connection.call(
             request, describe_broker.DescribeBrokerResponse, timeout_ms=timeout_ms
         )
+        check(answer.error_code, about="details of a broker")
+        return answer
 
     async def log_dirs(self, brokers: Iterable[int] | None = None) -> list[LogDir]:
         """The log directories of these brokers, or of all brokers."""

@@ -3,7 +3,7 @@
 An API of Barnabas for its own client (docs/adr/0010).
 """
 
-from barnabas.wire.codec import Int32, Int64, ProtocolMessage, Struct, message, since, tagged
+from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, tagged
 
 
 @message(api_key=20_002, versions="0-1", flexible="0+")
@@ -56,7 +56,7 @@ class DescribeBrokerResponse(ProtocolMessage):
 
     `broker_epoch` is -1 for a lone broker. `controller_id` is -1 while there is no controller.
     `events` are the controller's, oldest first; none of another broker. `offline` too.
-    v1: the health of the broker; -1 where it is not known.
+    v1: the health of the broker; -1 where it is not known. With an error the rest means nothing.
     """
 
     broker_id: Int32
@@ -74,3 +74,4 @@ class DescribeBrokerResponse(ProtocolMessage):
     log_lines_dropped: Int64 = since(1, default=-1, ignorable=True)
     log_dirs: list[DescribedLogDir] = since(1, default=[], ignorable=True)
     offline: list[OfflinePartition] = tagged(0, since=0, default=[], ignorable=True)
+    error_code: Int16 = tagged(1, since=0, default=0, ignorable=True)

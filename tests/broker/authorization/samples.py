@@ -100,8 +100,6 @@ class Sample(NamedTuple):
     make: Callable[[int, UUID], Any]
     needs: tuple[tuple[str, ...], ...]
     denied: int
-    closes: bool = False
-    """Whether the refusal is the end of the connection."""
 
 
 def rule(right: str, permission: Permission = Permission.ALLOW) -> AclRule:
@@ -394,7 +392,7 @@ SAMPLES: dict[int, Sample] = {
         group_ids=["g"])), (("GROUP DESCRIBE g",),), G),
     20_001: Sample(only(lambda: describe_logs.DescribeLogsRequest(
         topic="orders", partitions=[0])), (("TOPIC DESCRIBE orders",),), T),
-    20_002: Sample(only(describe_broker.DescribeBrokerRequest), _DESCRIBE, C, True),
+    20_002: Sample(only(describe_broker.DescribeBrokerRequest), _DESCRIBE, C),
     20_003: Sample(only(lambda: replicas_failed.ReplicasFailedRequest(
         broker_id=1, broker_epoch=1, topics=[])), _ACTION, C),
     20_004: Sample(only(refresh_settings.RefreshSettingsRequest), _ACTION, C),
