@@ -1,6 +1,6 @@
 """Logins and access rules together: who logged in is whom the rules are about."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from barnabas.client.admin.security import Acl
 from barnabas.model.errors import Code, KafkaError
 from tests.compat.sasl_brokers import PASSWORD, USER, SaslProcess, client_jaas, sasl_brokers
 from tests.support.java import Java
+from tests.waiting import until
 
 OPTIONS = {
     "delegation.token.secret.key": "canary-tokens",
@@ -36,6 +37,16 @@ def settings(broker: SaslProcess, user: str, password: str) -> dict[str, str]:
     }
 
 
+def refused_by_rules(attempt: Callable[[], object]) -> bool:
+    try:
+        attempt()
+    except KafkaError as problem:
+        if problem.code != Code.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return True
+    return False
+
+
 def test_a_user_may_do_what_the_rules_allow(broker: SaslProcess) -> None:
     with barnabas.sync.Admin(settings(broker, USER, PASSWORD)) as admin:
         admin.create_topic("open", partitions=3)
@@ -45,12 +56,13 @@ def test_a_user_may_do_what_the_rules_allow(broker: SaslProcess) -> None:
             [Acl("topic", "open", "User:carol", each) for each in ("write", "read", "describe")]
         )
         with barnabas.sync.Producer(settings(broker, "carol", "secret")) as producer:
-            producer.send("open", b"value")
+            # A rule holds within a second on the brokers that did not take the request.
+            until(lambda: not refused_by_rules(lambda: producer.send("open", b"value")))
             with pytest.raises(KafkaError) as refused:
                 producer.send("closed", b"value")
             assert refused.value.code == Code.TOPIC_AUTHORIZATION_FAILED
         with barnabas.sync.Admin(settings(broker, "carol", "secret")) as carol:
-            assert set(carol.topics().topics) == {"open"}
+            until(lambda: set(carol.topics().topics) == {"open"})
             with pytest.raises(KafkaError) as refused:
                 carol.set_password("carol", "another")
             assert refused.value.code == Code.CLUSTER_AUTHORIZATION_FAILED
