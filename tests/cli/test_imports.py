@@ -66,6 +66,12 @@ CLAIMS = [
         TRANSACTIONS,
     ),
     Claim(
+        "docs/adr/0042-tls-behind-the-stream-port.md",
+        "a broker without TLS imports none of it",
+        PLAIN,
+        ("barnabas.system.tls", "barnabas.broker.security.tls_listener"),
+    ),
+    Claim(
         "barnabas/broker/security/__init__.py",
         "Nothing here is imported by a broker that does not use it",
         PLAIN,
