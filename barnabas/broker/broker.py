@@ -365,6 +365,8 @@ class Broker:
 
     def logged_in(self, connection: Connection, mechanism: str) -> None:
         self.counts.logins += 1
+        if self.logins is not None:
+            self.logins.succeeded(connection, mechanism)
 
     def login_failed(self, connection: Connection, error: KafkaError, mechanism: str) -> None:
         self.counts.logins_failed += 1

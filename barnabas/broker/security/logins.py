@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
+from barnabas.broker.net.connection import Connection
 from barnabas.broker.net.listener_context import ListenerContext
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.credentials import ScramUsers, load_secret
@@ -33,6 +34,8 @@ Ask = Callable[[Callable[[Keeper], bytes]], Awaitable[bytes]]
 """Runs a call in the keeper's thread."""
 
 SECRET_LENGTH = 32
+LOGGED_EVERY_S = 3_600.0
+LOGGED_MAX = 1_000
 _JAAS = "sasl.jaas.config"
 
 
@@ -48,6 +51,7 @@ class Logins:
         self.users = ScramUsers(lambda: broker.catalog.entities, secret, broker.log)
         self._listeners: list[Authentication] = []
         self._keys: list[Jwks] = []
+        self._logged_at: dict[tuple[str, str, str], float] = {}  # the oldest first
         self._tokens: TokenCredentials | None = None
         token_secret = broker.config.delegation_token_secret_key
         if token_secret:
@@ -80,6 +84,25 @@ class Logins:
         enabled = of("sasl.enabled.mechanisms", "")
         assert isinstance(enabled, tuple)
         return MechanismOptions(settings.name, of, enabled)
+
+    def succeeded(self, connection: Connection, mechanism: str) -> None:
+        """One line per user, host and mechanism in an hour: clients open many connections."""
+        now_s = self._broker.loop.time()
+        key = (str(connection.principal), connection.host, mechanism)
+        if now_s - self._logged_at.get(key, -LOGGED_EVERY_S) < LOGGED_EVERY_S:
+            return
+        self._logged_at.pop(key, None)
+        if len(self._logged_at) >= LOGGED_MAX:
+            self._logged_at.pop(next(iter(self._logged_at)))
+        self._logged_at[key] = now_s
+        self._broker.log.info(
+            "logged in",
+            principal=key[0],
+            peer=connection.peer,
+            client=connection.client_id,
+            listener=connection.listener,
+            mechanism=mechanism,
+        )
 
     def close(self) -> None:
         for listener in self._listeners:

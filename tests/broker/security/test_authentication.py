@@ -302,6 +302,15 @@ async def test_other_requests_during_a_new_login_close_the_connection(tmp_path: 
         await refused(run.wire)
 
 
+async def test_logins_are_logged_once_per_user_and_host(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, SETTINGS) as run:
+        for user, password in (("alice", PASSWORD), ("alice", PASSWORD), ("bob", "brush")):
+            await log_in(run, run.connect(), PLAIN, user, password)
+        lines = [json.loads(line) for line in run.log.getvalue().splitlines()]
+        logged = [each["principal"] for each in lines if each["event"] == "logged in"]
+        assert logged == ["User:alice", "User:bob"]
+
+
 # Secrets and options
 
 
