@@ -16,6 +16,10 @@ from barnabas.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from barnabas.wire.messages.describe_denials import (
+    DescribeDenialsRequest,
+    DescribeDenialsResponse,
+)
 from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -383,3 +387,42 @@ async def test_a_pattern_matches_only_topics_that_the_member_may_describe(run: R
     while (response := await beat(epoch)).assignment is None:
         epoch = response.member_epoch
     assert assigned(response) == {"orders", "secret"}
+
+
+async def test_one_batch_of_a_transaction_without_its_id_refuses_the_whole_request(
+    run: Running,
+) -> None:
+    wire = connect(run, "alice")
+    await add(run, creation(WRITE), creation(WRITE, "secret"))
+    plain = producing(-1, "orders").topic_data
+    marked = producing(
+        -1, "secret", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+    ).topic_data
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[*plain, *marked])
+    response = await run.ask(request, ProduceResponse, 12, wire)
+    assert [each.partition_responses[0].error_code for each in response.responses] == [53, 53]
+    orders = run.broker.topics.get("orders")
+    assert orders is not None
+    assert orders.partitions[0].log.end_offset == 0
+
+
+async def test_own_denials_tell_neither_rules_nor_the_name_of_an_id(run: Running) -> None:
+    wire = connect(run, "alice")
+    await add(run, creation(READ, "sec", permission=DENY, pattern=PREFIXED))
+    secret = run.broker.topics.get("secret")
+    assert secret is not None
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        session_epoch=-1,
+        topics=[FetchTopic(topic_id=secret.id, partitions=[part])],
+    )
+    assert fetched(await run.ask(request, FetchResponse, wire=wire)) == [(29, 0)]
+    asked = DescribeDenialsRequest()
+    (own,) = (await run.ask(asked, DescribeDenialsResponse, wire=wire)).denials
+    assert (own.resource_name, own.rule, own.api) == ("", "", "Fetch")
+    (seen,) = (await run.ask(asked, DescribeDenialsResponse)).denials
+    assert (seen.resource_name, seen.rule[:15]) == ("secret", "Deny User:alice")
+    other = connect(run, "mallory")
+    assert (await run.ask(asked, DescribeDenialsResponse, wire=other)).denials == []

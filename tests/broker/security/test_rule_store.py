@@ -1,16 +1,17 @@
 """Access rules in a keeper: in memory and in a file; tests/zookeeper/ has a real ZooKeeper."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from barnabas.broker.security import rule_store
-from barnabas.keeper.keeper import Keeper
+from barnabas.keeper.keeper import Keeper, Operation
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.keeper.sqlite import SqliteKeeper
 from barnabas.model.errors import InvalidRequest
-from barnabas.security.acl.rules import AclOperation, AclRuleFilter, PatternType
+from barnabas.security.acl.rules import AclOperation, AclRule, AclRuleFilter, PatternType
 from tests.broker.authorization.samples import prefixed, rule
 
 READ = rule("TOPIC READ orders")
@@ -77,3 +78,33 @@ def test_too_many_rules_of_one_resource_are_refused_and_the_others_stay(keeper: 
     with pytest.raises(InvalidRequest, match="too many ACLs"):
         rule_store.add_rules(keeper, many)
     assert rule_store.read_all(keeper).rules == {READ.resource: [READ]}
+
+
+class Overtaken:
+    """A keeper in which another broker changes the same rules just before the first write."""
+
+    def __init__(self, keeper: Keeper, other: Callable[[], None]) -> None:
+        self._keeper = keeper
+        self._other: Callable[[], None] | None = other
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._keeper, name)
+
+    def multi(self, operations: Sequence[Operation]) -> object:
+        other, self._other = self._other, None
+        if other is not None:
+            other()
+        return self._keeper.multi(operations)
+
+
+@pytest.mark.parametrize("present", [[], [READ]], ids=["a new node", "a node that exists"])
+def test_a_change_that_was_overtaken_is_made_again(keeper: Keeper, present: list[AclRule]) -> None:
+    rule_store.add_rules(keeper, present)
+    other = READ._replace(host="10.0.0.9")
+    overtaken = Overtaken(keeper, lambda: rule_store.add_rules(keeper, [other]))
+    rule_store.add_rules(cast(Keeper, overtaken), [WRITE])
+    assert rule_store.read_all(keeper).rules == {READ.resource: [*present, other, WRITE]}
+    overtaken = Overtaken(keeper, lambda: rule_store.add_rules(keeper, [READ]))
+    which = AclRuleFilter(operation=AclOperation.WRITE)
+    assert rule_store.delete_rules(cast(Keeper, overtaken), [which]) == [[WRITE]]
+    assert set(rule_store.read_all(keeper).rules[READ.resource]) == {other, READ}
