@@ -78,6 +78,12 @@ CLAIMS = [
         ("barnabas.broker.security", "barnabas.security.sasl"),
     ),
     Claim(
+        "barnabas/broker/authorization/__init__.py",
+        "Nothing here is imported by a broker without an authorizer",
+        PLAIN,
+        ("barnabas.broker.authorization", "barnabas.security.acl"),
+    ),
+    Claim(
         "barnabas/wire/checksum.py",
         "Only its extension module is needed",
         UP,

@@ -1,4 +1,4 @@
-"""What each request needs, by access rules. Imported only by a broker with an authorizer.
+"""What each request needs, by access rules.
 
 - table: the rights of each API: the one place where an API gets its check
 - requester: who sends a request, and what it may do
@@ -15,4 +15,5 @@
 A check wraps a handler: it removes from the request what is denied, calls the handler with the
 rest, and adds the refusals to the answer. Rights are checked before existence, so that a client
 learns nothing about what it may not see.
+Nothing here is imported by a broker without an authorizer.
 """
