@@ -65,14 +65,35 @@ def tls_context(config: "ClientConfig") -> ssl.SSLContext:
     )
 
 
+class _UnencryptedSocket:
+    """What the records need of the socket, blocking or not as the socket is."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self._socket = opened
+
+    def receive(self, buffer: memoryview) -> int:
+        return self._socket.recv_into(buffer)
+
+    def send(self, parts: Sequence[Buffer], more: bool) -> int:
+        (data,) = parts
+        if self._socket.gettimeout() != 0:
+            self._socket.sendall(data)
+            return len(data)
+        try:
+            return self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+
 class TlsSocket:
-    """An open socket with TLS. Blocking or not as the socket is."""
+    """An open socket with TLS. Dropped without a close, it closes, as one without TLS does."""
 
     def __init__(self, opened: socket.socket, context: ssl.SSLContext, host: str) -> None:
         self._socket = opened
         self._received = memoryview(bytearray(READ_SIZE))
+        link = _UnencryptedSocket(opened)
         self.records = TlsRecords(
-            context, self._send, self._receive, self._received, server_side=False, host=host
+            context, link.send, link.receive, self._received, server_side=False, host=host
         )
         self.buffered = False
         """Whether decrypted bytes may be waiting, which select() does not see."""
@@ -118,20 +139,6 @@ class TlsSocket:
 
     def close(self) -> None:
         self._socket.close()
-
-    # For the records
-
-    def _receive(self, buffer: memoryview) -> int:
-        return self._socket.recv_into(buffer)
-
-    def _send(self, data: Buffer, more: bool) -> int:
-        if self._socket.gettimeout() != 0:
-            self._socket.sendall(data)
-            return len(data)
-        try:
-            return self._socket.send(data)
-        except (BlockingIOError, InterruptedError):
-            return 0
 
 
 async def secured(

@@ -20,7 +20,7 @@ READS_MAX = 32  # in one call: records without data must not hold the thread
 UNASKED_MAX = 64 * 1024  # bytes of OpenSSL's own that a peer leaves unread
 _SMALL = 4 * 1024  # a smaller piece is sent together with its neighbours, in one record
 
-Send = Callable[[Buffer, bool], int]
+Send = Callable[[Sequence[Buffer], bool], int]
 """Bytes that the socket took, perhaps 0; whether more follow at once."""
 Receive = Callable[[memoryview], int]
 """Bytes received; 0 at the end of the connection; -1 when there is nothing yet."""
@@ -43,7 +43,11 @@ class TlsRecords:
         server_side: bool,
         host: str | None = None,
     ) -> None:
-        """`received`: memory for one read. Connections of one thread may share it."""
+        """`received`: memory for one read. Connections of one thread may share it.
+
+        `send` and `receive` must not lead back to this object: a broker looks for cycles rarely,
+        and each would keep the memory of a connection.
+        """
         self._in = ssl.MemoryBIO()
         self._out = ssl.MemoryBIO()
         self.tls = context.wrap_bio(
@@ -159,7 +163,7 @@ class TlsRecords:
             return taken
         self._encrypt(pieces)
         data = self._out.read()
-        count = self._send(data, more)
+        count = self._send((data,), more)
         if count < len(data):
             self._unsent = memoryview(data)[count:]
             self._owed = 1
@@ -210,7 +214,7 @@ class TlsRecords:
         """Whether everything that was encrypted has left."""
         unsent = self._unsent
         assert unsent is not None
-        count = self._send(unsent, more)
+        count = self._send((unsent,), more)
         self._unsent = unsent[count:] if count < len(unsent) else None
         return self._unsent is None
 
@@ -223,4 +227,4 @@ class TlsRecords:
         except (ssl.SSLError, ValueError):
             pass
         if self._out.pending:
-            self._send(self._out.read(), False)
+            self._send((self._out.read(),), False)

@@ -38,11 +38,8 @@ class TlsStream:
         self.peer = inner.peer
         self.failure = ""
         self.records = TlsRecords(
-            context, self._send, inner.receive_into, _received, server_side=host is None, host=host
+            context, inner.send, inner.receive_into, _received, server_side=host is None, host=host
         )
-
-    def _send(self, data: Buffer, more: bool) -> int:
-        return self._inner.send((data,), more)
 
     def receive_into(self, buffer: memoryview) -> int:
         self._burst = 0

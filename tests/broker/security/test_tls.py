@@ -1,6 +1,7 @@
 """Listeners with TLS on real brokers: who connects, as whom, and what is said about the others."""
 
 import asyncio
+import gc
 import json
 import ssl
 import time
@@ -28,6 +29,7 @@ from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
 from barnabas.system.tls import stream
 from barnabas.system.tls.contexts import client_context
+from barnabas.system.tls.records import TlsRecords
 from barnabas.system.tls.stores import read_key_store, read_trust_store
 from barnabas.system.tls.stream import connect_tls
 from barnabas.wire.codec import ProtocolMessage
@@ -481,3 +483,29 @@ async def test_a_certificate_that_has_ended_or_is_of_another_authority_is_refuse
                 with pytest.raises(KafkaError):
                     await client.ask(MetadataRequest(topics=[]), MetadataResponse, 12)
             await eventually(partial(is_said, cluster, reason))
+
+
+async def test_connections_that_ended_leave_nothing_to_the_garbage_collector(
+    pki: Pki, tmp_path: Path
+) -> None:
+    """A broker collects rarely: what a cycle keeps of a connection would be kept for long."""
+    settings = {**ENCRYPTED, **pki.broker("required")}
+    async with cluster_of(tmp_path, 1, settings) as cluster:
+        gc.collect()
+        gc.disable()
+        try:
+            for user in ("alice", "", "alice", ""):
+                async with client_of(cluster, context_of(pki, user)) as client:
+                    with suppress(KafkaError):
+                        await client.ask(MetadataRequest(topics=[]), MetadataResponse, 12)
+            _, writer = await asyncio.open_connection("127.0.0.1", cluster.brokers[1].port)
+            writer.write(b"\x16\x03\x01\0\x05hello")
+            writer.close()
+            await eventually(lambda: not _accepted_and_kept())
+        finally:
+            gc.enable()
+
+
+def _accepted_and_kept() -> list[TlsRecords]:
+    found = [each for each in gc.get_objects() if isinstance(each, TlsRecords)]
+    return [each for each in found if each.tls.server_side]

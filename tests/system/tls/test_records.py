@@ -1,6 +1,7 @@
 """A TLS connection over a link that takes any part of what is offered: no byte is lost or twice."""
 
 import ssl
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -26,7 +27,8 @@ class Link:
         self.over = False
         self.taken_max = 0
 
-    def send(self, data: Buffer, more: bool) -> int:
+    def send(self, parts: Sequence[Buffer], more: bool) -> int:
+        (data,) = parts
         count = len(data)
         self.taken_max = max(self.taken_max, count)
         if self._rng is not None:
