@@ -81,6 +81,17 @@ class ProtocolMap(Kind[tuple[tuple[str, SecurityProtocol], ...]]):
         return f"NAME:PROTOCOL between commas, of {', '.join(SecurityProtocol.__members__)}"
 
 
+_BY_NAME = tuple(
+    (each.name, each)
+    for each in (  # in Kafka's order, which DescribeConfigs shows
+        SecurityProtocol.SASL_SSL,
+        SecurityProtocol.PLAINTEXT,
+        SecurityProtocol.SSL,
+        SecurityProtocol.SASL_PLAINTEXT,
+    )
+)
+
+
 class ListenerOptions(Config):
     """Where a broker listens."""
 
@@ -105,7 +116,7 @@ class ListenerOptions(Config):
     listener_security_protocol_map = Option[tuple[tuple[str, SecurityProtocol], ...]](
         name="listener.security.protocol.map",
         kind=ProtocolMap(),
-        default=tuple((each.name, each) for each in SecurityProtocol),
+        default=_BY_NAME,
         scope=Scope.BROKER,
         needs_restart=True,
         doc="The security protocol of each listener.",
