@@ -112,9 +112,10 @@ class SqliteFile:
         self._locked_out_since: int | None = None
         self.locks = SessionLocks(path)
         try:
-            with suppress(OSError):  # SQLite reports it better
-                # It holds credentials of users: a new file is for its owner only.
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            with suppress(OSError):  # it exists, or SQLite reports the problem better
+                # It holds credentials of users: a new file is for its owner only. An existing one
+                # is not opened here: closing it would drop the locks of this process's SQLite.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             self._database = sqlite3.connect(
                 path,
                 timeout=0,  # SQLite's own wait sleeps for up to a tenth of a second: see `_patient`
