@@ -137,7 +137,7 @@ def command(
         raise click.UsageError("--data and --ephemeral exclude each other")
     if any("," in path for path in data):
         raise click.UsageError("--data: a comma parts directories; give --data once for each")
-    static = _static(settings, file, listen, insecure)
+    static = _static(settings, file, listen, insecure, several=brokers is not None)
     if rack is not None:
         static["broker.rack"] = rack
     if zookeeper is not None:
@@ -147,8 +147,7 @@ def command(
         where = listen or (ListenerAddress(DEFAULT_LISTENER, *parse_address(DEFAULT_LISTEN)),)
         from barnabas.cli.brokers.up_cluster import run as run_several
 
-        if static["listeners"] == Listeners().format(where):
-            del static["listeners"]
+        del static["listeners"]  # each broker has its own
         with _directories(data or (DEFAULT_DATA,), ephemeral) as directories:
             return run_several(
                 brokers, 1 if id_ is None else id_, directories, where, metrics, static, _say_ready
@@ -187,6 +186,8 @@ def _static(
     file: str | None,
     listen: tuple[ListenerAddress, ...],
     insecure: bool,
+    *,
+    several: bool,
 ) -> dict[str, str]:
     given = {} if file is None else read_properties(file)
     on_command_line = pairs(settings)
@@ -197,6 +198,8 @@ def _static(
                 " file for -F"
             )
     given.update(on_command_line)
+    if several and "listeners" in given:
+        raise click.UsageError("listeners: each of several brokers has its own; use --listen")
     if listen:
         given["listeners"] = Listeners().format(listen)
     given.setdefault("listeners", f"{DEFAULT_LISTENER}://{DEFAULT_LISTEN}")
