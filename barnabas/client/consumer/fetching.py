@@ -11,6 +11,7 @@ Not here: sending (reader.py), positions (positions.py).
 
 from collections.abc import Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from barnabas.client.consumer.decoding import FetchedRecords
 from barnabas.client.consumer.fetch_session import FetchSession, PartitionFetch, SessionRequest
@@ -23,6 +24,7 @@ from barnabas.wire.messages.fetch import FetchRequest, FetchResponse, PartitionD
 
 _BY_NAME_MAX = 12  # the last version of Fetch that names topics
 _READ_COMMITTED = 1
+_DOUBTED_MS_MAX = 10_000  # then the position may be from a topic of the same name before
 # While a partition has enough bytes fetched ahead, a fetch of the others must not wait for long:
 # that partition could not be fetched in the meantime.
 _SHORT_WAIT_MS = 20
@@ -119,6 +121,11 @@ class FetchPlanner:
                 stale = True
                 one.retry_at = now + self._limits.backoff_ms
                 continue
+            if _is_outdated(one, epoch, topic_id, now):
+                stale = True
+                one.retry_at = now + self._limits.backoff_ms
+                continue
+            one.topic_id = topic_id
             if broker in self._asked:
                 continue
             if one.buffered >= self._limits.partition_bytes_max:
@@ -238,6 +245,21 @@ class FetchPlanner:
             one.add(FetchedRecords(one.at, answer, self._committed_only))
         except KafkaError as problem:
             one.failed = problem
+
+
+def _is_outdated(one: ReadPartition, epoch: int, topic_id: UUID, now: int) -> bool:
+    """Is this the leader from before the one that the position is from? A broker that does not know
+    the newer leader names it. It may lack records that were read, and would answer
+    OFFSET_OUT_OF_RANGE (KIP-320). A topic that was created again has other epochs: whether the
+    position is from this topic is not known before the first fetch."""
+    if topic_id == NO_TOPIC_ID or not 0 <= epoch < one.fetch_epoch:
+        one.doubted_since = -1
+        return False
+    if one.topic_id != NO_TOPIC_ID:
+        return topic_id == one.topic_id
+    if one.doubted_since < 0:
+        one.doubted_since = now
+    return now - one.doubted_since < _DOUBTED_MS_MAX
 
 
 def _leader(view: MetadataSnapshot, at: TopicPartition) -> int:

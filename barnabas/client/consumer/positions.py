@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.client.consumer.decoding import NEVER, FetchedRecords, messages_of
 from barnabas.client.consumer.message import PartitionMarks, RawMessage
 from barnabas.model.errors import Code, Corrupt, InvalidRequest
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.batch import BatchHeader, check_crc
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class ReadPartition:
         "_ready_from",
         "at",
         "buffered",
+        "doubted_since",
         "epoch",
         "failed",
         "fetch_epoch",
@@ -55,6 +56,7 @@ class ReadPartition:
         "replica_until",
         "retry_at",
         "stop",
+        "topic_id",
     )
 
     def __init__(self, at: TopicPartition) -> None:
@@ -72,6 +74,9 @@ class ReadPartition:
         self.replica = -1  # the follower that the leader wants us to read from
         self.replica_until = 0
         self.retry_at = 0
+        # of the topic that is read: a topic that was created again has other epochs
+        self.topic_id = NO_TOPIC_ID
+        self.doubted_since = -1  # since when the leader in the metadata seems outdated
         self.failed: Exception | None = None  # raised by the next read
         self._chunks: deque[FetchedRecords] = deque()
         self._ready: list[RawMessage] = []

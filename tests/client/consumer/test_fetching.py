@@ -58,6 +58,38 @@ def test_a_session_the_broker_forgot_begins_anew() -> None:
     assert asked(request) == [(0, 0)]
 
 
+def test_a_leader_of_before_is_not_asked_though_a_broker_names_it_again() -> None:
+    """It may lack what was read from the leader after it, and call it out of range (KIP-320)."""
+    _, fetching = started(AT)
+    fetching.plan(view(2, epoch=4), now=0)
+    fetching.answered(2, response(fetched(batch(0, 5, leader_epoch=4))), view(2, epoch=4), now=0)
+    assert fetching.plan(view(1, epoch=3), now=0) == ([], True)
+    later = LIMITS.backoff_ms
+    [(broker, request, _)], stale = fetching.plan(view(2, epoch=4), now=later)
+    assert (broker, asked(request), stale) == (2, [(0, 5)], False)
+
+
+def test_a_leader_from_before_the_committed_offset_is_not_asked() -> None:
+    """Unless no newer one is named for long: the offset may be of a topic that was deleted."""
+    progress, fetching = started(AT)
+    one = progress.get(AT)
+    assert one is not None
+    one.seek(FetchPosition(5, 4))
+    assert fetching.plan(view(1, epoch=3), now=1) == ([], True)
+    assert fetching.plan(view(1, epoch=3), now=9_999) == ([], True)
+    asks, stale = fetching.plan(view(1, epoch=3), now=20_000)
+    assert ([broker for broker, *_ in asks], stale) == ([1], False)
+
+
+def test_a_topic_made_again_begins_with_low_leader_epochs_and_is_read() -> None:
+    _, fetching = started(AT)
+    fetching.plan(view(2, epoch=4), now=0)
+    fetching.answered(2, response(fetched(batch(0, 5, leader_epoch=4))), view(2, epoch=4), now=0)
+    again = type(ID)(int=8)
+    [(broker, _, _)], stale = fetching.plan(view(1, epoch=0, topic_id=again), now=0)
+    assert (broker, stale) == (1, False)
+
+
 def test_a_topic_made_anew_is_forgotten_under_its_old_id() -> None:
     session = FetchSession()
     session.request({AT: PartitionFetch(ID, 0, 0, -1, 10)})
