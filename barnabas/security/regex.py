@@ -5,7 +5,7 @@ matches replaced. ValueError says what is wrong with a pattern.
 Always: what Java would find first is found first (greedy, lazy, the left alternative), but no pair
 of an instruction and a position is tried twice, so no pattern takes exponential time.
 Not supported, and refused: look-arounds, back references, possessive repeats, flags, Unicode
-classes.
+classes, and repeats of what may match nothing (`(a*)*`): engines differ in what their groups hold.
 Why not `re`: docs/adr/0018.
 """
 
@@ -173,6 +173,8 @@ class LinearRegex:
 
     def _build_repeat(self, node: "_Node", after: int) -> int:
         part = node.parts[0]
+        if node.most != 1 and part.may_be_empty():
+            raise ValueError("a part that may match nothing is repeated: repeat what it contains")
         if node.most is None:
             loop = self._emit(_Instruction())
             inner = self._build(part, loop)
@@ -316,6 +318,13 @@ class _Node(NamedTuple):
     def ordered(self, inner: int, after: int) -> tuple[int, int]:
         """A lazy repeat would rather end."""
         return (after, inner) if self.lazy else (inner, after)
+
+    def may_be_empty(self) -> bool:
+        if self.kind == "choice":
+            return any(part.may_be_empty() for part in self.parts)
+        if self.kind == "repeat" and self.least == 0:
+            return True
+        return self.test is None and all(part.may_be_empty() for part in self.parts)
 
 
 def _check_text(text: str) -> None:

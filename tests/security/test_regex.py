@@ -9,6 +9,17 @@ from barnabas.security.regex import LinearRegex
 from tests.share import examples
 
 
+def supported(rng: Random) -> str:
+    """One that repeats nothing that may be empty."""
+    while True:
+        found = pattern(rng)
+        try:
+            LinearRegex(found)
+        except ValueError:
+            continue
+        return found
+
+
 def pattern(rng: Random, depth: int = 0) -> str:
     chance = rng.random()
     if depth > 3 or chance < 0.35:
@@ -27,7 +38,7 @@ def test_the_whole_text_matches_if_re_says_so(seed: int) -> None:
     rng = Random(seed)
     for _ in range(examples(300)):
         text = "".join(rng.choice("abc.") for _ in range(rng.randrange(8)))
-        expression = pattern(rng)
+        expression = supported(rng)
         expected = re.fullmatch(expression, text) is not None
         assert LinearRegex(expression).matches(text) == expected, (expression, text)
 
@@ -37,7 +48,7 @@ def test_groups_hold_what_the_groups_of_re_hold(seed: int) -> None:
     rng = Random(seed)
     for _ in range(examples(300)):
         text = "".join(rng.choice("abc") for _ in range(1, rng.randrange(2, 8)))
-        expression = f"^({pattern(rng)})({pattern(rng)})$"
+        expression = f"^({supported(rng)})({supported(rng)})$"
         found = re.search(expression, text)
         if found is None:
             continue
@@ -47,7 +58,7 @@ def test_groups_hold_what_the_groups_of_re_hold(seed: int) -> None:
 
 
 def test_a_pattern_that_makes_re_hang_is_quick() -> None:
-    assert not LinearRegex("(a*)*b").matches("a" * 1_000)
+    assert not LinearRegex("(a+)+b").matches("a" * 1_000)
     assert not LinearRegex("(a|a)*c").matches("a" * 1_000)
     assert not LinearRegex("^(.*?),(.*?),(.*?),(.*?),(.*?),(.*?)$").matches("a" * 2_000)
 
@@ -61,7 +72,8 @@ def test_replacements_are_javas() -> None:
 @pytest.mark.parametrize(
     "text",
     ["(", ")", "a(b", "[a", "*", "a**+", "(?=a)", r"(a)\1", r"\b", "a++", "a{2", "a{3,2}",
-     "a{1,1000}", "(?i)a", "[b-a]", "[a[b]]", "[a&&b]", "\\", "x" * 1_001],
+     "a{1,1000}", "(a*)*", "(a|b?)+", "(^a|$){2}", "(?i)a", "[b-a]", "[a[b]]", "[a&&b]", "\\",
+     "x" * 1_001],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
