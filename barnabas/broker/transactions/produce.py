@@ -140,6 +140,8 @@ def _refused(waiting: dict[Place, Waiting], codes: Codes, version: int) -> dict[
         if code is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
             code = Code.INVALID_TXN_STATE
         if code:
-            problem = f"the transaction coordinator does not confirm the transaction: {code.text}"
+            # The code that clients retry after stands for several reasons.
+            reason = "try again" if code is Code.NOT_ENOUGH_REPLICAS else code.text
+            problem = f"the transaction coordinator does not confirm the transaction: {reason}"
             refused[place] = KafkaError(code, problem)
     return refused
