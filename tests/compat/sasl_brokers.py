@@ -8,7 +8,7 @@ from pathlib import Path
 from barnabas.cli.security import stored_users
 from barnabas.security.sasl.mechanism import SCRAMS
 from tests.ports import free_ports_from
-from tests.process import KEPT, BrokerProcess, ClusterProcess
+from tests.process import KEPT, BrokerProcess
 
 USER, PASSWORD = "alice", "canary =,\"' 7f3a"
 ODD_USER = "a=b,c"
@@ -52,8 +52,6 @@ class SaslCluster(SaslProcess):
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"127.0.0.1:{self.port + number}" for number in range(self.count))
-
-    kill = ClusterProcess.kill
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Topics created, deleted, extended; settings described and changed."""
 
+from collections.abc import Callable
 from random import shuffle
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,33 @@ def _config_refusal(caller: Requester, operation: AclOperation, type_: int, name
     return Code.NONE if allowed else Code.CLUSTER_AUTHORIZATION_FAILED
 
 
+def _sorted_out(
+    caller: Requester,
+    operation: AclOperation,
+    request: Any,
+    refusal: Callable[..., Any],
+    **more: Any,
+) -> tuple[list[Any], list[Any]]:
+    """The resources that the caller may use, and the answers about the others."""
+    allowed, refusals = [], []
+    for resource in request.resources:
+        type_, name = resource.resource_type, resource.resource_name
+        code = _config_refusal(caller, operation, type_, name)
+        if not code:
+            allowed.append(resource)
+            continue
+        refusals.append(
+            refusal(
+                error_code=code,
+                error_message=code.text,
+                resource_type=type_,
+                resource_name=name,
+                **more,
+            )
+        )
+    return allowed, refusals
+
+
 def describe_configs_check(
     handle: Handle,
     broker: "Broker",
@@ -183,23 +211,9 @@ def describe_configs_check(
     call: Call,
     caller: Requester,
 ) -> Any:
-    allowed, refusals = [], []
-    for resource in request.resources:
-        code = _config_refusal(
-            caller, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
-        )
-        if not code:
-            allowed.append(resource)
-            continue
-        refusals.append(
-            describe_configs.DescribeConfigsResult(
-                error_code=code,
-                error_message=code.text,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=[],
-            )
-        )
+    refusal = describe_configs.DescribeConfigsResult
+    operation = AclOperation.DESCRIBE_CONFIGS
+    allowed, refusals = _sorted_out(caller, operation, request, refusal, configs=[])
     if not refusals:
         return handle(broker, request, call)
     return after(
@@ -217,23 +231,8 @@ def alter_configs_check(
     caller: Requester,
 ) -> Any:
     messages = alter_configs if request.api_key == _ALTER_CONFIGS else incremental_alter_configs
-    allowed: list[Any] = []
-    refusals: list[Any] = []
-    for resource in request.resources:
-        code = _config_refusal(
-            caller, AclOperation.ALTER_CONFIGS, resource.resource_type, resource.resource_name
-        )
-        if not code:
-            allowed.append(resource)
-            continue
-        refusals.append(
-            messages.AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=code.text,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
+    refusal = messages.AlterConfigsResourceResponse
+    allowed, refusals = _sorted_out(caller, AclOperation.ALTER_CONFIGS, request, refusal)
     if not refusals:
         return handle(broker, request, call)
     if not allowed:

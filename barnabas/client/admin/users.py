@@ -1,7 +1,7 @@
 """Users of SCRAM: who there is, and their passwords.
 
-Always: a password never leaves this process; what is sent is salted, as Kafka's tools do. It is
-as good as the password for whoever reads it, so use a connection with TLS.
+Always: a password never leaves this process; what is sent is salted, as Kafka's tools do. Whoever
+reads that can log in with it, so use a connection with TLS.
 """
 
 from collections.abc import Iterable
