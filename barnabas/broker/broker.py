@@ -156,7 +156,7 @@ class Broker:
         self.cluster_id = catalog.load_cluster_id(new_id())
         catalog.load_settings()
         if self.authorizer is not None:
-            catalog.at_start(self.authorizer.load_blocking)
+            self.authorizer.take_all(catalog.at_start(self.authorizer.read))
         self.open_logs()
         catalog.load_topics()
         self._close_logs = True  # after a crash too: the new leader epochs are in the logs

@@ -18,12 +18,16 @@ from barnabas.keeper.keeper import (
     Keeper,
     KeeperError,
     Listener,
+    OutcomeUnknown,
+    SessionExpired,
     SessionState,
 )
 from barnabas.model.errors import KafkaError
 from barnabas.system.logs import Logger
 
 T = TypeVar("T")
+
+AGAIN_MS = 100
 
 Sessions = Callable[[Listener], Keeper]
 """Opens a session; may block until it is connected. Raises Unavailable."""
@@ -69,6 +73,20 @@ class KeeperCalls:
     async def run(self, call: Callable[[Keeper], T]) -> T:
         keeper = self.keeper
         return await self.in_thread(lambda: call(keeper))
+
+    async def run_patiently(self, call: Callable[[Keeper], T]) -> T:
+        """The result of a call that may run twice, however long the keeper is unreachable.
+
+        A session that has expired is replaced: whoever had watches in it must read again.
+        """
+        while True:
+            try:
+                return await self.run(call)
+            except (OutcomeUnknown, Disconnected):
+                await asyncio.sleep(AGAIN_MS / 1000)
+            except SessionExpired as error:
+                self._log.warning("session expired: opening another one", reason=str(error))
+                await self.open()
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._thread, call)

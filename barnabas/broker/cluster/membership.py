@@ -23,7 +23,6 @@ from barnabas.broker.cluster.registration import (
     check_remembered,
     claim,
     first_id,
-    patiently,
     prepare,
 )
 from barnabas.broker.cluster.settings import ClusterSettings, read_all, read_changes, read_topics
@@ -36,7 +35,6 @@ from barnabas.keeper.keeper import (
     Event,
     Keeper,
     KeeperError,
-    SessionExpired,
     SessionState,
     Unavailable,
 )
@@ -91,37 +89,37 @@ class ClusterMembership:
     async def start(self) -> None:
         """When this returns, the broker knows its cluster, and answers."""
         broker = self._broker
-        keeper = await self._keeper_calls.open()
+        first = await self._keeper_calls.open()
+        ask = self._keeper_calls.run_patiently
         cluster_id = new_id()  # if there is none yet
         disk, directories = broker.disk, broker.config.directories
         wanted = first_id(broker.static, disk, directories)
-        await self._ask(lambda keeper: check_remembered(keeper, disk, directories))
-        broker.cluster_id, broker.id, self._controller_epoch = await self._ask(
+        await ask(lambda keeper: check_remembered(keeper, disk, directories))
+        broker.cluster_id, broker.id, self._controller_epoch = await ask(
             lambda keeper: prepare(keeper, wanted, cluster_id)
         )
         self.peers.own = BrokerId(broker.id)
         broker.replicas = Replicas(broker, self)
-        self.settings.take_all(await self._ask(read_all))
+        self.settings.take_all(await ask(read_all))
         if broker.authorizer is not None:
-            await broker.authorizer.load()
+            broker.authorizer.take_all(await ask(broker.authorizer.read))
         broker.open_logs()
         if broker.config.has_logins:
             from barnabas.broker.security.logins import join_logins
 
-            await join_logins(broker, self.peers, self._ask)
+            await join_logins(broker, self.peers, ask)
         broker.listen()
+        keeper = self._keeper_calls.keeper
         try:
             await self._register(keeper)
+            if keeper is not first:  # the watches of the first session are lost
+                await self._take_everything()
             await self.controlling.stand(keeper)
-        except SessionExpired as error:  # the machine was too busy to renew it
-            broker.log.warning("session expired while the broker started", reason=str(error))
+        except Unavailable as error:  # the machine may be too busy to renew a session
+            broker.log.warning("not registered yet", reason=str(error))
             self.registered.clear()
             self._start_rejoin()
         await self.ready.wait()
-
-    async def _ask(self, call: Callable[[Keeper], T]) -> T:
-        wait_ms = self._broker.config.zookeeper_session_timeout_ms
-        return await patiently(self._keeper_calls.run, call, wait_ms)
 
     async def _register(self, keeper: Keeper) -> None:
         broker = self._broker

@@ -117,19 +117,6 @@ def _new_id(keeper: Keeper) -> int:
     return GENERATED_ABOVE + keeper.set(paths.BROKER_SEQUENCE, b"")
 
 
-async def patiently(run: KeeperCall, call: Callable[[Keeper], T], wait_ms: int) -> T:
-    """Its result; retried while the keeper is unreachable for a moment, so `call` may run twice."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_ms / 1000
-    while True:
-        try:
-            return await run(call)
-        except (OutcomeUnknown, Disconnected):
-            if loop.time() >= deadline:
-                raise
-        await asyncio.sleep(LOOK_MS / 1000)
-
-
 async def claim(
     id_: int, data: bytes, session: int, run: KeeperCall, wait_ms: int, log: Logger
 ) -> int:
@@ -147,8 +134,7 @@ async def claim(
             if epoch is not None:
                 return epoch
         except (OutcomeUnknown, Disconnected):  # if it was done, the node is found to be ours
-            if loop.time() >= deadline:
-                raise
+            deadline = loop.time() + wait_ms / 1000  # no session ends without the keeper
         if holder is not None and loop.time() >= deadline:
             where = f"{holder.host}:{holder.port}"
             raise Failed(

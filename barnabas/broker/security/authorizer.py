@@ -49,19 +49,18 @@ class Authorizer:
 
     # Reading
 
-    def load_blocking(self, keeper: Keeper) -> None:
-        """At the start of a lone broker, whose keeper nobody else changes."""
+    @staticmethod
+    def read(keeper: Keeper) -> rule_store.StoredRules:
+        """All rules; from now on the session is told of changes."""
         rule_store.prepare(keeper)
-        self._take_all(rule_store.read_all(keeper))
+        return rule_store.read_all(keeper)
 
-    async def load(self) -> None:
-        """In a cluster, with a new session: read all rules and watch them."""
-
-        def read(keeper: Keeper) -> rule_store.StoredRules:
-            rule_store.prepare(keeper)
-            return rule_store.read_all(keeper)
-
-        self._take_all(await self._broker.catalog.run(read))
+    def take_all(self, found: rule_store.StoredRules) -> None:
+        self._seen = found.seen
+        self.decisions.load(rule for rules in found.rules.values() for rule in rules)
+        self._stop_timer()
+        self._broker.log.info("access rules loaded", rules=len(self.decisions.index))
+        self._changed()
 
     def heard(self, news: Event | SessionState) -> None:
         """An event of the session."""
@@ -107,7 +106,7 @@ class Authorizer:
             self._unread = False
             try:
                 if self._everything:
-                    await self.load()
+                    self.take_all(await self._broker.catalog.run(self.read))
                     self._everything = False
                     continue
                 seen = self._seen
@@ -128,13 +127,6 @@ class Authorizer:
                 self.unload()
                 self._unread = self._everything = True
                 await asyncio.sleep(AGAIN_MS / 1000)
-
-    def _take_all(self, found: rule_store.StoredRules) -> None:
-        self._seen = found.seen
-        self.decisions.load(rule for rules in found.rules.values() for rule in rules)
-        self._stop_timer()
-        self._broker.log.info("access rules loaded", rules=len(self.decisions.index))
-        self._changed()
 
     def _take(self, found: rule_store.StoredRules) -> None:
         self._seen = found.seen

@@ -11,8 +11,8 @@ the second would get OUT_OF_ORDER_SEQUENCE_NUMBER, or even be appended if the pr
 librdkafka then starts a new epoch and sends all of them again, also those that were written
 (its issue 4953): records would be there twice.
 
-The refused batch may come by another way: a follower refuses a batch, the leader appends it, and
-the follower has it when it leads.
+A refused batch may come by another way: a follower refuses several batches, the leader appends
+the first of them, and the follower has that one when it leads. The others must still come.
 """
 
 from typing import NamedTuple
@@ -24,63 +24,70 @@ from barnabas.log.producers.state import (
     ProducerStates,
 )
 
-PRODUCERS_MAX = 100
+PRODUCERS_MAX = 1_000
 AGE_MS_MAX = 60_000
 
 
 class _Refused(NamedTuple):
     epoch: int
-    sequence: int
-    wall_ms: int
+    first: int  # base sequences
+    last: int
+    wall_ms: int  # of the first refusal
 
 
 class RefusedBatches:
-    """Of one partition; empty as soon as every producer has sent its refused batch again."""
+    """Of one partition; empty as soon as every producer has sent its refused batches again."""
 
     def __init__(self) -> None:
-        self._lowest: dict[int, _Refused] = {}
+        self._by_producer: dict[int, _Refused] = {}
 
     def __len__(self) -> int:
-        return len(self._lowest)
+        return len(self._by_producer)
 
     def add(self, producer_id: int, epoch: int, sequence: int, wall_ms: int) -> None:
-        """The first of several is the one that must come again first."""
+        first = last = sequence
         known = self._current(producer_id, wall_ms)
-        if known is not None and known.epoch == epoch and _is_after(sequence, known.sequence):
-            return
-        self._lowest[producer_id] = _Refused(epoch, sequence, wall_ms)
-        if len(self._lowest) > PRODUCERS_MAX:
-            del self._lowest[next(iter(self._lowest))]
+        if known is not None and known.epoch == epoch:
+            wall_ms = known.wall_ms
+            first = known.first if _is_after(sequence, known.first) else sequence
+            last = known.last if _is_after(known.last, sequence) else sequence
+        self._by_producer[producer_id] = _Refused(epoch, first, last, wall_ms)
+        if len(self._by_producer) > PRODUCERS_MAX:
+            del self._by_producer[next(iter(self._by_producer))]
 
     def arrived(
         self, producers: ProducerStates, producer_id: int, epoch: int, sequence: int, wall_ms: int
     ) -> bool:
-        """False: this batch is too early. Otherwise the refused one need not be waited for."""
+        """False: this batch is too early."""
         known = self._current(producer_id, wall_ms)
         if known is None:
             return True
-        is_later = epoch == known.epoch and _is_after(sequence, known.sequence)
-        if is_later and not _is_written(known, producers.entries.get(producer_id)):
-            return False
-        del self._lowest[producer_id]
+        if epoch == known.epoch:
+            due = _due(known, producers.entries.get(producer_id))
+            if due is not None and _is_after(sequence, due):
+                return False
+            if due is not None and _is_after(known.last, sequence):
+                return True  # others that were refused must follow
+        del self._by_producer[producer_id]
         return True
 
     def _current(self, producer_id: int, wall_ms: int) -> _Refused | None:
-        known = self._lowest.get(producer_id)
+        known = self._by_producer.get(producer_id)
         if known is not None and not 0 <= wall_ms - known.wall_ms <= AGE_MS_MAX:
-            del self._lowest[producer_id]
+            del self._by_producer[producer_id]
             return None
         return known
 
 
-def _is_written(refused: _Refused, producer: ProducerState | None) -> bool:
-    """Or fenced since: the append says which."""
+def _due(refused: _Refused, producer: ProducerState | None) -> int | None:
+    """The sequence that must come next. None: the producer is fenced; the append says so."""
     if producer is None or producer.epoch < refused.epoch:
-        return False
-    return producer.epoch > refused.epoch or (
-        producer.last_sequence != NO_SEQUENCE
-        and not _is_after(refused.sequence, producer.last_sequence)
-    )
+        return refused.first
+    if producer.epoch > refused.epoch:
+        return None
+    if producer.last_sequence == NO_SEQUENCE:  # a marker gave it the epoch
+        return refused.first
+    return (producer.last_sequence + 1) & SEQUENCE_MASK
 
 
 def _is_after(sequence: int, other: int) -> bool:
