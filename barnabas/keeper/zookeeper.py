@@ -10,6 +10,7 @@ Beyond the contract: a `multi` must fit into one message of ZooKeeper's.
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -51,6 +52,7 @@ from barnabas.keeper.keeper import (
 from barnabas.model.errors import Code, Failed
 
 CONNECT_MS_MAX = 15_000
+AGAIN_S = 0.05
 # ZooKeeper closes the connection on more than 1,048,575 bytes in a message.
 MULTI_BYTES_MAX = 1_000_000
 _MANY = 500  # requests without a response
@@ -143,10 +145,23 @@ class ZookeeperKeeper:
         self._thread.start()
         try:
             if self._root:
-                self._read(self._client.ensure_path_async(self._root), ROOT)
+                self._make_root(connect_ms_max)
         except BaseException:
             self.close()
             raise
+
+    def _make_root(self, wait_ms: int) -> None:
+        """The connection may be lost again at once: the session lives on."""
+        deadline = time.monotonic() + wait_ms / 1000
+        while True:
+            try:
+                self._read(self._client.ensure_path_async(self._root), ROOT)
+            except Disconnected:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(AGAIN_S)
+            else:
+                return
 
     @property
     def session(self) -> int:

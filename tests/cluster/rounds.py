@@ -46,6 +46,7 @@ MEMORY = Path("/dev/shm")
 BAD_WORDS = ("Traceback", "request failed")
 BAD_LEVEL = '"level": "error"'
 SHOWN_MAX = 20
+TELLING = "append refused"  # in the log of a broker, if records are there twice
 
 
 @dataclass
@@ -181,7 +182,18 @@ class Arena:
     def _raise(self, anomalies: Sequence[Anomaly]) -> None:
         if anomalies:
             shown = "\n  ".join(str(anomaly) for anomaly in anomalies[:SHOWN_MAX])
-            raise Violation(f"{len(anomalies)} anomalies:\n  {shown}")
+            said = "\n  ".join(self._lines(TELLING))
+            raise Violation(f"{len(anomalies)} anomalies:\n  {shown}\nbrokers said:\n  {said}")
+
+    def _lines(self, word: str) -> list[str]:
+        """The last lines with this word of all brokers."""
+        found = [
+            line
+            for member in self.cluster.members.values()
+            for line in member.log.splitlines()
+            if word in line
+        ]
+        return sorted(found)[-SHOWN_MAX:]  # each begins with its time
 
     # The end
 

@@ -1,8 +1,10 @@
 """What only a real ensemble does: it stops, dies and comes back while it is asked."""
 
 import signal
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -142,3 +144,42 @@ def test_an_owner_that_stands_still_for_the_timeout_loses_its_session(own: Zooke
     )
     with pytest.raises(SessionExpired):
         opened.keeper.exists("/mine")
+
+
+def test_a_connection_that_is_lost_as_soon_as_it_is_there_ends_no_start(
+    shared_server: Zookeeper,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        lost = threading.Event()
+        relay = threading.Thread(target=_relay_losing_the_first, args=(door, shared_server, lost))
+        relay.start()
+        keeper = ZookeeperKeeper(f"127.0.0.1:{door.getsockname()[1]}/lost-at-once", 20_000)
+        try:
+            assert lost.is_set()
+            assert keeper.exists("/")
+        finally:
+            keeper.close()
+            relay.join()
+
+
+def _relay_losing_the_first(door: socket.socket, server: Zookeeper, lost: threading.Event) -> None:
+    host, port = server.address.split(":")
+    first, _ = door.accept()
+    with first, socket.create_connection((host, int(port))) as there:
+        there.sendall(first.recv(4096))  # opens the session
+        first.sendall(there.recv(4096))
+        first.recv(4096)  # the first request
+    lost.set()
+    second, _ = door.accept()
+    with second, socket.create_connection((host, int(port))) as there:
+        answers = threading.Thread(target=_copy, args=(there, second))
+        answers.start()
+        _copy(second, there)
+        answers.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)

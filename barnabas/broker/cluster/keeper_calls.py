@@ -57,7 +57,11 @@ class KeeperCalls:
             with suppress(RuntimeError):  # the loop is closed: the event is not needed
                 self._loop.call_soon_threadsafe(self._pass_on, number, news)
 
-        self._keeper = await self.in_thread(lambda: self._open(listen))
+        while self._keeper is None:
+            try:
+                self._keeper = await self.in_thread(lambda: self._open(listen))
+            except SessionExpired as error:
+                self._log.warning("session expired before it was used", reason=str(error))
         return self._keeper
 
     def _pass_on(self, number: int, news: Event | SessionState) -> None:
