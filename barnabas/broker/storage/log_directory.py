@@ -49,6 +49,7 @@ class OpenLogDirectory:
         self._on_failure = failed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
         self._full = False  # when a checkpoint was last written
+        self._checkpoint_said = False  # that a checkpoint was not written
         self._shortage_said_s = -SHORTAGE_SAID_EVERY_S
         self._snapshots_said = False  # that a producer snapshot was not written
         self.cannot_sync = ""  # why the last sync failed, if the disk was full
@@ -282,24 +283,29 @@ class OpenLogDirectory:
             await self.in_thread(checkpoint.run)
         except OSError as error:
             self.logs.not_written(checkpoint)
-            if error.errno in OUT_OF_RESOURCES:
-                self.out_of_resources(error)
-                return False
-            if error.errno not in NO_ROOM:
-                raise
-            # The previous files are intact, only older: a recovery would read a little more.
-            if not self._full:
-                reason = str(error)
-                self._log.error("checkpoint not written: full disk", path=self.path, reason=reason)
-            self._full = True
+            self._checkpoint_failed(error)
             return False
         self.logs.written(checkpoint)
         for deletion in self.logs.take_deletions():
             self._log.info("segment deleted", **deletion._asdict())
         if self._full:
             self._log.info("checkpoint written: there is disk space again", path=self.path)
-        self._full = False
+        self._full = self._checkpoint_said = False
         return True
+
+    def _checkpoint_failed(self, error: OSError) -> None:
+        """The previous files are intact, only older: a recovery would read a little more."""
+        cause = "full disk"
+        if error.errno in OUT_OF_RESOURCES:
+            self.logs.close_cooled_files()
+            cause = "out of file descriptors or memory"
+        elif error.errno in NO_ROOM:
+            self._full = True
+        else:
+            raise error
+        if not self._checkpoint_said:
+            self._checkpoint_said = True
+            self._log.error(f"checkpoint not written: {cause}", path=self.path, reason=str(error))
 
     async def remove_gone(self, now_ms: int) -> None:
         """Remove renamed files and directories when their delay is over."""

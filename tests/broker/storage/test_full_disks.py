@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,12 +26,13 @@ class FullDisk(SickDisk):
     def __init__(self) -> None:
         super().__init__()
         self.kind = self.suffix = ""
+        self.error = errno.ENOSPC
         self.met = 0
 
     def _check(self, kind: str, path: str) -> None:
         if kind == self.kind and path.endswith(self.suffix):
             self.met += 1
-            raise OSError(errno.ENOSPC, "No space left on device", path)
+            raise OSError(self.error, os.strerror(self.error), path)
 
     def ail(self, path: str, *, sync: bool = False) -> None:
         super().ail(path, sync=sync)
@@ -103,6 +105,27 @@ async def test_appends_work_again_once_there_is_room(
         log = running.broker.topics.existing("t").partition(0).log
         await eventually(lambda: log.durable_offset == log.end_offset)
         assert (await values(running, "t"))[: len(before)] == before
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])
+async def test_each_time_that_checkpoints_cannot_be_written_the_log_says_why_once(
+    tmp_path: Path, error: int
+) -> None:
+    disk = FullDisk()
+    disk.error = error
+    async with running_broker(tmp_path, disk=disk) as running:
+        directory = running.broker.logs.log_directories[0]
+        for times in (1, 2):
+            await running.create(f"t{times}")
+            await produced(running, f"t{times}", 0)
+            with disk.full("write", "-checkpoint"):
+                assert not await directory.checkpoint()
+                assert not await directory.checkpoint()
+            said = running.log.getvalue()
+            assert said.count("checkpoint not written") == times
+            assert os.strerror(error) in said
+            assert await directory.checkpoint()
+        assert directory.online
 
 
 async def test_a_sync_without_room_and_then_an_error_still_takes_the_directory_offline(
