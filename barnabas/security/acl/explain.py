@@ -40,7 +40,8 @@ class AclQuestion(NamedTuple):
 
     def __str__(self) -> str:
         resource = ResourcePattern(self.type, self.name)
-        return f"{self.principal} {word(self.operation)} on {resource} from host {self.host}"
+        place = f" from host {self.host}" if self.host else ""
+        return f"{self.principal} {word(self.operation)} on {resource}{place}"
 
 
 class NearMiss(NamedTuple):

@@ -66,6 +66,10 @@ def test_near_misses_say_which_field_failed() -> None:
     assert found.command == "barnabas acl allow alice read topic:orders-eu --host 10.0.0.1"
 
 
+def test_a_question_without_a_host_names_none() -> None:
+    assert str(QUESTION._replace(host="")) == "User:alice Read on Topic orders-eu"
+
+
 def test_a_star_in_a_literal_name_is_a_near_miss() -> None:
     (miss,) = explain(AclDecisions(rules=[rule("orders*")]), QUESTION).near_misses
     assert miss.field == "pattern"
