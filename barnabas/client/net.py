@@ -35,7 +35,7 @@ class PendingResponse(Protocol[A_co]):
 class WakeUp(Protocol):
     """One flow waits on it, and others wake it."""
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """End the current wait, or the next one."""
         ...
 

@@ -57,16 +57,16 @@ class Stage(Enum):
     ACTIVE = "active"
 
 
-class _Seat(Generic[S]):
+class _ShardContext(Generic[S]):
     """One shard with its journal."""
 
     __slots__ = (
         "journal",
         "log_shard",
-        "lookers",
         "parked",
         "partition",
         "plain_shard",
+        "reads",
         "shard",
         "stage",
         "written_to",
@@ -86,7 +86,7 @@ class _Seat(Generic[S]):
         self.stage = Stage.LOADING
         self.written_to = 0  # everything below it has been replayed
         self.parked: deque[tuple[int, tuple[ShardReply, ...]]] = deque()
-        self.lookers: deque[tuple[int, Callable[[bool], None]]] = deque()
+        self.reads: deque[tuple[int, Callable[[bool], None]]] = deque()
 
     @property
     def transactional(self) -> TransactionalShard[Any]:
@@ -107,13 +107,13 @@ class Runtime(Generic[S]):
     """All shards of one kind on this broker, by partition."""
 
     def __init__(self) -> None:
-        self._seats: dict[int, _Seat[S]] = {}
+        self._contexts: dict[int, _ShardContext[S]] = {}
         self._effects: list[tuple[int, object]] = []
 
     # Coming and going
 
     def start_loading(self, partition: int, shard: S, journal: Journal) -> None:
-        self._seats[partition] = _Seat(partition, shard, journal)
+        self._contexts[partition] = _ShardContext(partition, shard, journal)
 
     def load(self, partition: int, batch: Buffer, header: BatchHeader | None = None) -> None:
         """Replay one batch as read from the log; `header` is its own, where it was read already.
@@ -121,12 +121,12 @@ class Runtime(Generic[S]):
         A record that cannot be read raises Corrupt: a coordinator that has lost a commit must
         not answer as if there had been none.
         """
-        seat = self._seats[partition]
-        decode = seat.shard.decode
-        plain = None if seat.plain_shard is None else seat.plain_shard.replay
+        context = self._contexts[partition]
+        decode = context.shard.decode
+        plain = None if context.plain_shard is None else context.plain_shard.replay
         header = header or read_header(batch)
         if header.attributes & (CONTROL | TRANSACTIONAL):
-            _load_transactional(seat, batch, header)
+            _load_transactional(context, batch, header)
             return
         for record in decode_batch(batch, header=header):
             if record.key is None:
@@ -137,57 +137,57 @@ class Runtime(Generic[S]):
             if plain is not None:
                 plain(known)
             else:
-                seat.replay((known,), record.offset)
+                context.replay((known,), record.offset)
 
     def finish_loading(self, partition: int, now: Now, loaded_to: int = 0) -> None:
         """`loaded_to`: the end of what was replayed, which need not all be committed yet."""
-        seat = self._seats[partition]
-        seat.written_to = max(seat.written_to, loaded_to)
-        seat.shard.loaded(now)
-        seat.stage = Stage.ACTIVE
-        self._release_effects(seat)
+        context = self._contexts[partition]
+        context.written_to = max(context.written_to, loaded_to)
+        context.shard.loaded(now)
+        context.stage = Stage.ACTIVE
+        self._release_effects(context)
 
     def unload(self, partition: int) -> list[ShardReply]:
         """Leadership is lost: waiting requests are answered, and nothing is kept."""
-        seat = self._seats.pop(partition, None)
-        if seat is None:
+        context = self._contexts.pop(partition, None)
+        if context is None:
             return []
-        parked = tuple(answer for _, answers in seat.parked for answer in answers)
-        answers = list(seat.shard.unloaded(parked))
-        for _, tell in seat.lookers:
+        parked = tuple(answer for _, answers in context.parked for answer in answers)
+        answers = list(context.shard.unloaded(parked))
+        for _, tell in context.reads:
             tell(False)
         return answers
 
     def partitions(self) -> tuple[int, ...]:
-        return tuple(self._seats)
+        return tuple(self._contexts)
 
     def is_loading(self) -> bool:
-        return any(seat.stage is Stage.LOADING for seat in self._seats.values())
+        return any(context.stage is Stage.LOADING for context in self._contexts.values())
 
     def is_active(self, partition: int) -> bool:
-        seat = self._seats.get(partition)
-        return seat is not None and seat.stage is Stage.ACTIVE
+        context = self._contexts.get(partition)
+        return context is not None and context.stage is Stage.ACTIVE
 
     def shard(self, partition: int) -> S:
         """To look at. COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR when it cannot be asked."""
-        return self._seat(partition).shard
+        return self._context(partition).shard
 
     def any_shard(self, partition: int) -> S:
         """Also a shard that is loading: for the code that loads it."""
-        return self._seats[partition].shard
+        return self._contexts[partition].shard
 
     def has(self, partition: int, shard: S) -> bool:
         """Whether this is still the partition's shard."""
-        seat = self._seats.get(partition)
-        return seat is not None and seat.shard is shard
+        context = self._contexts.get(partition)
+        return context is not None and context.shard is shard
 
     def is_settled(self, partition: int, tell: Callable[[bool], None]) -> bool:
         """Whether the whole state of the shard is committed. If not, `tell` is called later: with
         True when it is, with False if it never will be."""
-        seat = self._seats.get(partition)
-        if seat is None or seat.written_to <= seat.journal.high_watermark:
+        context = self._contexts.get(partition)
+        if context is None or context.written_to <= context.journal.high_watermark:
             return True
-        seat.lookers.append((seat.written_to, tell))
+        context.reads.append((context.written_to, tell))
         return False
 
     # Work
@@ -200,16 +200,16 @@ class Runtime(Generic[S]):
 
     def carry_out(self, partition: int, outcome: Outcome[R], now: Now) -> list[ShardReply]:
         """Write and replay the outcome of an operation on the partition's shard."""
-        return self._carry_out(self._seats[partition], outcome, now)
+        return self._carry_out(self._contexts[partition], outcome, now)
 
     def write(self, partition: int, records: tuple[R, ...], now: Now) -> bool:
         """Write and replay records without a reply, also while loading; False if refused."""
-        seat = self._seats[partition]
+        context = self._contexts[partition]
         try:
-            self._write(seat, Outcome(records, divisible=True), now)
+            self._write(context, Outcome(records, divisible=True), now)
         except KafkaError:
             return False
-        self._release_effects(seat)
+        self._release_effects(context)
         return True
 
     def expire(
@@ -218,15 +218,15 @@ class Runtime(Generic[S]):
         """Run everything that is due. `failed` is called with the error of a shard; the other
         shards continue."""
         answers: list[ShardReply] = []
-        for seat in tuple(self._seats.values()):
-            if seat.stage is not Stage.ACTIVE:
+        for context in tuple(self._contexts.values()):
+            if context.stage is not Stage.ACTIVE:
                 continue
-            deadline = seat.shard.next_deadline()
+            deadline = context.shard.next_deadline()
             if deadline is None or deadline > now.ms:
                 continue
             try:
-                while (outcome := seat.shard.due(now)) is not None:
-                    answers += self._carry_out(seat, outcome, now)
+                while (outcome := context.shard.due(now)) is not None:
+                    answers += self._carry_out(context, outcome, now)
             except Exception as error:
                 if failed is None:
                     raise
@@ -238,24 +238,24 @@ class Runtime(Generic[S]):
         return min(
             (
                 deadline
-                for seat in self._seats.values()
-                if seat.stage is Stage.ACTIVE
-                and (deadline := seat.shard.next_deadline()) is not None
+                for context in self._contexts.values()
+                if context.stage is Stage.ACTIVE
+                and (deadline := context.shard.next_deadline()) is not None
             ),
             default=None,
         )
 
     def watermark_moved(self, partition: int) -> list[ShardReply]:
         """More of the log is committed: the replies that waited for it."""
-        seat = self._seats.get(partition)
+        context = self._contexts.get(partition)
         answers: list[ShardReply] = []
-        if seat is not None:
-            self._release_effects(seat)
-            committed = seat.journal.high_watermark
-            while seat.parked and seat.parked[0][0] <= committed:
-                answers += seat.parked.popleft()[1]
-            while seat.lookers and seat.lookers[0][0] <= committed:
-                seat.lookers.popleft()[1](True)
+        if context is not None:
+            self._release_effects(context)
+            committed = context.journal.high_watermark
+            while context.parked and context.parked[0][0] <= committed:
+                answers += context.parked.popleft()[1]
+            while context.reads and context.reads[0][0] <= committed:
+                context.reads.popleft()[1](True)
         return answers
 
     def take_effects(self) -> list[tuple[int, object]]:
@@ -263,64 +263,70 @@ class Runtime(Generic[S]):
         effects, self._effects = self._effects, []
         return effects
 
-    def _release_effects(self, seat: _Seat[S]) -> None:
-        if seat.log_shard is not None and seat.stage is Stage.ACTIVE:
-            for effect in seat.log_shard.committed(seat.journal.high_watermark):
-                self._effects.append((seat.partition, effect))
+    def _release_effects(self, context: _ShardContext[S]) -> None:
+        if context.log_shard is not None and context.stage is Stage.ACTIVE:
+            for effect in context.log_shard.committed(context.journal.high_watermark):
+                self._effects.append((context.partition, effect))
 
-    def _seat(self, partition: int) -> _Seat[S]:
-        seat = self._seats.get(partition)
-        if seat is None:
+    def _context(self, partition: int) -> _ShardContext[S]:
+        context = self._contexts.get(partition)
+        if context is None:
             raise Retriable(Code.NOT_COORDINATOR, f"shard {partition} is not on this broker")
-        if seat.stage is Stage.LOADING:
+        if context.stage is Stage.LOADING:
             raise Retriable(Code.COORDINATOR_LOAD_IN_PROGRESS, f"shard {partition} is loading")
-        return seat
+        return context
 
-    def _carry_out(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> list[ShardReply]:
-        shard = seat.shard
+    def _carry_out(
+        self, context: _ShardContext[S], outcome: Outcome[R], now: Now
+    ) -> list[ShardReply]:
+        shard = context.shard
         try:
-            self._write(seat, outcome, now)
+            self._write(context, outcome, now)
         except KafkaError as error:
             return list(shard.refused(outcome, error.code, now))
-        self._release_effects(seat)
+        self._release_effects(context)
         if not outcome.answers:
             return []
-        if outcome.at_once or seat.written_to <= seat.journal.high_watermark:
+        if outcome.at_once or context.written_to <= context.journal.high_watermark:
             return list(outcome.answers)
-        seat.parked.append((seat.written_to, outcome.answers))
+        context.parked.append((context.written_to, outcome.answers))
         return []
 
-    def _write(self, seat: _Seat[S], outcome: Outcome[R], now: Now) -> None:
+    def _write(self, context: _ShardContext[S], outcome: Outcome[R], now: Now) -> None:
         records = outcome.records
         if outcome.producer is not None:
-            self._write_pending(seat, outcome, outcome.producer, now)
+            self._write_pending(context, outcome, outcome.producer, now)
         elif records:
-            encoded = seat.shard.encode(records)
+            encoded = context.shard.encode(records)
             for start, end in _portions(encoded) if outcome.divisible else ((0, len(records)),):
                 batch = batch_of(encoded[start:end], now.wall_ms)
-                seat.written_to = seat.journal.append(batch, now.wall_ms) + 1
-                seat.replay(records[start:end], seat.written_to - (end - start))
+                context.written_to = context.journal.append(batch, now.wall_ms) + 1
+                context.replay(records[start:end], context.written_to - (end - start))
         marker = outcome.marker
         if marker is not None:
-            seat.written_to = seat.journal.append_marker(marker, now.wall_ms) + 1
-            seat.transactional.end_transaction(marker.producer_id, commit=marker.commit)
+            context.written_to = context.journal.append_marker(marker, now.wall_ms) + 1
+            context.transactional.end_transaction(marker.producer_id, commit=marker.commit)
 
     def _write_pending(
-        self, seat: _Seat[S], outcome: Outcome[R], producer: TransactionProducer, now: Now
+        self,
+        context: _ShardContext[S],
+        outcome: Outcome[R],
+        producer: TransactionProducer,
+        now: Now,
     ) -> None:
         if not outcome.records:
             return
-        encoded = seat.shard.encode(outcome.records)
+        encoded = context.shard.encode(outcome.records)
         batch = batch_of(encoded, now.wall_ms, producer.producer_id, producer.epoch)
-        last = seat.journal.append_transactional(batch, producer.guard, now.wall_ms)
-        seat.written_to = last + 1
+        last = context.journal.append_transactional(batch, producer.guard, now.wall_ms)
+        context.written_to = last + 1
         for record in outcome.records:
-            seat.transactional.replay_pending(record, producer.producer_id)
+            context.transactional.replay_pending(record, producer.producer_id)
 
 
-def _load_transactional(seat: _Seat[Any], batch: Buffer, header: BatchHeader) -> None:
+def _load_transactional(context: _ShardContext[Any], batch: Buffer, header: BatchHeader) -> None:
     """A batch of a transaction, or the marker that ends one."""
-    shard = seat.transactional
+    shard = context.transactional
     if header.attributes & CONTROL:
         from barnabas.wire.control_records import read_marker
 

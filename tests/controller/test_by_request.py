@@ -284,4 +284,4 @@ def test_only_a_broker_that_is_gone_and_has_nothing_is_forgotten(
         unregister(3)
     active_controller.do(lambda m, now: m.configure("brokers", "3", lambda before: {"a": "b"}, now))
     unregister(3)
-    assert "3" not in world.looker.children(paths.BROKER_CONFIGS)
+    assert "3" not in world.keeper.children(paths.BROKER_CONFIGS)

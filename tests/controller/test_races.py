@@ -158,8 +158,8 @@ def test_a_newcomer_is_told_everything_and_leadership_first(
 def test_rubbish_among_the_registrations_stops_nobody(
     world: World, active_controller: ControllerAtWork
 ) -> None:
-    world.looker.create("/brokers/ids/x", b"{}")
-    world.looker.create("/brokers/ids/7", b"rubbish")
+    world.keeper.create("/brokers/ids/x", b"{}")
+    world.keeper.create("/brokers/ids/7", b"rubbish")
     active_controller.brokers_changed()
     assert sorted(active_controller.machine.cluster.brokers) == [1, 2, 3]
     world.elect(2)
@@ -226,9 +226,9 @@ def test_a_topic_whose_creation_was_cut_off_is_made_whole(
     )
     while "big" not in world.topics():
         work.step()
-    assert len(world.looker.children("/brokers/topics/big/partitions")) == 1000
+    assert len(world.keeper.children("/brokers/topics/big/partitions")) == 1000
     other = world.elect(2)
-    assert len(world.looker.children("/brokers/topics/big/partitions")) == 2500
+    assert len(world.keeper.children("/brokers/topics/big/partitions")) == 2500
     assert not other.machine.cluster.leaderless
 
 
@@ -237,7 +237,7 @@ def test_topics_of_a_broker_that_stood_alone_are_taken_over(
 ) -> None:
     """Its logs have leader epochs of their own: the next one is larger."""
     alone = {0: [2], 1: [7]}
-    world.looker.create(paths.topic("old"), paths.topic_data(UUID(int=7), alone))
+    world.keeper.create(paths.topic("old"), paths.topic_data(UUID(int=7), alone))
     world.elect(1)
     assert world.state("old", 0)[:3] == (2, ADOPTED_EPOCH, (2,))
     assert world.state("old", 1)[:3] == (NO_LEADER, ADOPTED_EPOCH, (7,))

@@ -71,9 +71,9 @@ class World:
         self.random = Random(seed)
         self.store = MemoryStore()
         self.sessions: dict[int, MemoryKeeper] = {}
-        self.looker = MemoryKeeper(self.store)
+        self.keeper = MemoryKeeper(self.store)
         for path in _PARENTS:
-            ensure(self.looker, path)
+            ensure(self.keeper, path)
         self.sent: list[tuple[BrokerId, ProtocolMessage]] = []
         self.said: list[LogLine] = []
         self.leaders: dict[tuple[UUID, int, int], int] = {}
@@ -113,7 +113,7 @@ class World:
         self.up(id_)
 
     def epoch(self, id_: int) -> int:
-        return self.looker.get(paths.broker(id_)).created
+        return self.keeper.get(paths.broker(id_)).created
 
     def elect(self, id_: int, **options: Any) -> "ControllerAtWork":
         """A controller that has taken over."""
@@ -123,8 +123,8 @@ class World:
 
     def elected(self, id_: int, **options: Any) -> "ControllerAtWork":
         session = self.sessions[id_]
-        if self.looker.exists(nodes.CONTROLLER):
-            self.looker.delete(nodes.CONTROLLER)  # whoever was it has not heard of it yet
+        if self.keeper.exists(nodes.CONTROLLER):
+            self.keeper.delete(nodes.CONTROLLER)  # whoever was it has not heard of it yet
         found = None
         while found is None:
             session.reconnect()
@@ -138,7 +138,7 @@ class World:
     # What the keeper has
 
     def state(self, topic: str, index: int = 0) -> PartitionLeadership:
-        node = self.looker.get(nodes.state(topic, index))
+        node = self.keeper.get(nodes.state(topic, index))
         found = nodes.read_state("", node.data)
         return PartitionLeadership(
             BrokerId(found.leader),
@@ -152,25 +152,25 @@ class World:
         )
 
     def topic(self, name: str) -> nodes.TopicNode:
-        return nodes.read_topic("", self.looker.get(paths.topic(name)).data)
+        return nodes.read_topic("", self.keeper.get(paths.topic(name)).data)
 
     def topics(self) -> list[str]:
-        return self.looker.children(paths.TOPICS)
+        return self.keeper.children(paths.TOPICS)
 
     def marks(self) -> list[str]:
-        return self.looker.children(paths.DELETED_TOPICS)
+        return self.keeper.children(paths.DELETED_TOPICS)
 
     # The rules
 
     def check(self, operations: Sequence[Operation]) -> None:
         """After every write, what it has changed."""
         for name, asked in _touched(operations).items():
-            if not self.looker.exists(paths.topic(name)):
+            if not self.keeper.exists(paths.topic(name)):
                 continue
             topic = self.topic(name)
             unclean = self.unclean_allowed or self._allows_unclean(name)
             for index in topic.replicas if asked is None else asked:
-                if self.looker.exists(nodes.state(name, index)):
+                if self.keeper.exists(nodes.state(name, index)):
                     state = self.state(name, index)
                     self._check_state((topic.id, index), state, topic.replicas[index], unclean)
 
@@ -201,9 +201,9 @@ class World:
 
     def _allows_unclean(self, topic: str) -> bool:
         path = paths.topic_config(topic)
-        if not self.looker.exists(path):
+        if not self.keeper.exists(path):
             return False
-        return paths.read_config(path, self.looker.get(path).data).get(UNCLEAN) == "true"
+        return paths.read_config(path, self.keeper.get(path).data).get(UNCLEAN) == "true"
 
 
 class WatchedKeeper(MemoryKeeper):

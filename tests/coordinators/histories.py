@@ -43,7 +43,7 @@ class MirroredJournal(MemoryJournal):
         self.crash_after_append = False
         self.mirror: Runtime[GroupShard] = Runtime()
         self.mirror.start_loading(PARTITION, GroupShard(GroupLimits()), MemoryJournal())
-        self.mirrored = self.mirror._seats[PARTITION].shard
+        self.mirrored = self.mirror._contexts[PARTITION].shard
 
     def append(self, batch: bytearray, wall_ms: int) -> int:
         last = super().append(batch, wall_ms)

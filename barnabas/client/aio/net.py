@@ -26,7 +26,7 @@ class AsyncioWakeUp:
         self._rung = False
         self._waiter: asyncio.Future[None] | None = None
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         self._rung = True
         self._wake()
 

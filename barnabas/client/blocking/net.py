@@ -44,7 +44,7 @@ class ThreadWakeUp:
     def __init__(self) -> None:
         self._rung = False
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         self._rung = True
 
     async def wait(self, answers: Sequence[AnyAnswer[ProtocolMessage]], ms: int) -> None:
@@ -52,7 +52,7 @@ class ThreadWakeUp:
         deadline = time.monotonic() + ms / 1000
         while not self._rung and not any(answer.done() for answer in ours):
             remaining = deadline - time.monotonic()
-            # Another thread may take answers in, or ring: no wait is a long one.
+            # Another thread may take answers in, or wake this one: no wait is a long one.
             take_in(ours, max(0, min(remaining, _SLICE_S)))
             if remaining <= 0:
                 break

@@ -66,11 +66,11 @@ class SocketWakeUp:
     def __init__(self) -> None:
         self._listens, self._rings = os.pipe()
         os.set_blocking(self._rings, False)
-        # The garbage collector may ring on a thread that is ringing.
+        # The garbage collector may call this on a thread that is in it.
         self._lock = threading.RLock()
         self._closed = False
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         with self._lock:
             if self._closed:
                 return  # its descriptor may be another file's by now
@@ -133,7 +133,7 @@ class Sender:
     def wake(self) -> None:
         if self._asleep and self.wake_up is not None:
             self._asleep = False
-            self.wake_up.ring()
+            self.wake_up.notify()
         else:
             self._rung = True
 

@@ -72,7 +72,7 @@ class SenderThread:
             self.sender.wake()
             return
         wake_up = self.sender.wake_up = SocketWakeUp()
-        held = weakref.ref(self, lambda _: wake_up.ring())
+        held = weakref.ref(self, lambda _: wake_up.notify())
         self._thread = threading.Thread(
             target=_serve, args=(held, wake_up), name="barnabas-producer", daemon=True
         )
@@ -147,5 +147,5 @@ def _serve(held: "weakref.ref[SenderThread]", wake_up: SocketWakeUp) -> None:
                 return
             ready = wake_up.wait(rest)
     finally:
-        del held  # first: it would ring
+        del held  # first: it would wake the sender
         wake_up.close()

@@ -192,7 +192,7 @@ class MessageStream(Seeking, Generic[K, V]):
     def _group_changed(self) -> None:
         """Called on any thread: the next request for a message checks the group first."""
         self._group_look_at = 0.0
-        self._reader.wake_up.ring()
+        self._reader.wake_up.notify()
 
     def _remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these partitions, and drop their messages of the current batch."""

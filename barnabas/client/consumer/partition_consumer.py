@@ -64,7 +64,7 @@ class PartitionConsumer(MessageStream[K, V]):
         progress = self._reader.progress
         self._reader.remove([one.at for one in progress if one.at not in wanted])
         self._reader.add(wanted)
-        self._reader.wake_up.ring()
+        self._reader.wake_up.notify()
 
     async def leader(self, at: At) -> int:
         """The broker that leads a partition at the moment."""

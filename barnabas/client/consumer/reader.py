@@ -375,7 +375,7 @@ class PartitionReader:
     def end(self) -> None:
         """A caller that waits for messages gets the error that the consumer is closed."""
         self._ended = True
-        self.wake_up.ring()
+        self.wake_up.notify()
 
     async def close(self) -> None:
         """Cancel all requests; the cluster stays open."""

@@ -135,7 +135,7 @@ class Seeking(ABC):
     def resume(self, *partitions: At) -> None:
         for at in self._those(partitions):
             self._reader.progress[at].paused = False
-        self._reader.wake_up.ring()
+        self._reader.wake_up.notify()
 
     def paused(self) -> list[TopicPartition]:
         return sorted(one.at for one in self._reader.progress if one.paused)

@@ -19,13 +19,13 @@ from tests.simulator.bugs.planting import Change, bug
 def answers_while_it_loads() -> list[Change]:
     """Hazard 14: a shard that is still being read back says that nothing was committed."""
 
-    def seat(self: Any, partition: int) -> Any:
-        found = self._seats.get(partition)
+    def context(self: Any, partition: int) -> Any:
+        found = self._contexts.get(partition)
         if found is None:
             raise Retriable(Code.NOT_COORDINATOR, f"shard {partition} is not on this broker")
         return found
 
-    return [(Runtime, "_seat", seat)]
+    return [(Runtime, "_context", context)]
 
 
 @bug(brokers=None)
@@ -64,8 +64,8 @@ def answers_before_commits_count() -> list[Change]:
     """A commit is acknowledged before the other replicas have it."""
     real = Runtime._carry_out
 
-    def carry_out(self: Any, seat: Any, outcome: Any, now: Any) -> Any:
-        return real(self, seat, structs.replace(outcome, at_once=True), now)
+    def carry_out(self: Any, context: Any, outcome: Any, now: Any) -> Any:
+        return real(self, context, structs.replace(outcome, at_once=True), now)
 
     return [(Runtime, "_carry_out", carry_out)]
 

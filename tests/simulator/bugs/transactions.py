@@ -157,8 +157,11 @@ def loads_half_of_the_transactions() -> list[Change]:
     real = Runtime.load
 
     def load(self: Any, partition: int, batch: Any, header: Any = None) -> None:
-        seat = self._seats[partition]
-        if not isinstance(seat.shard, TransactionShard) or read_header(batch).base_offset % 2 == 0:
+        context = self._contexts[partition]
+        if (
+            not isinstance(context.shard, TransactionShard)
+            or read_header(batch).base_offset % 2 == 0
+        ):
             real(self, partition, batch, header)
 
     return [(Runtime, "load", load)]
