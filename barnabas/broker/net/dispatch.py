@@ -105,7 +105,8 @@ BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)
 FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 51, 64)
 # A broker that has just joined cannot answer these before it knows its cluster.
 _NEEDS_VIEW = (3, 10, 60, 75)
-_DATA = (0, 1)  # Produce and Fetch
+PRODUCE = 0
+_DATA = (PRODUCE, 1)  # and Fetch
 FINISH_S_MAX = 5.0
 
 
@@ -226,6 +227,10 @@ class Dispatcher:
                 f"{known.name} version {version}; this broker supports"
                 f" {known.min_version} to {known.max_version}",
             )
+        if cluster is not None and key == PRODUCE and not cluster.ready.is_set():
+            # It knows no topic yet. Were each batch refused on its own, a later one could be the
+            # first to be taken; without the connection, the producer sends all again in order.
+            raise Retriable(Code.BROKER_NOT_AVAILABLE, "this broker has not joined its cluster yet")
         lane = Lane.DATA if key in _DATA else Lane.CONTROL
         handle = handler(name).handle
         if cluster is not None and key in FORWARDED:

@@ -52,8 +52,10 @@ from barnabas.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from barnabas.wire.messages.produce import ProduceResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from tests.broker.clustered import Clustered, cluster_of
+from tests.broker.handlers.test_produce import batch, produce
 from tests.broker.running import creatable, running_broker
 from tests.waiting import eventually
 
@@ -249,6 +251,22 @@ async def test_a_session_that_expires_while_the_broker_starts_is_replaced(tmp_pa
     assert "not registered yet" in clustered.logs[1].getvalue()
     assert epoch(clustered, 1) == broker.cluster.broker_epoch  # type: ignore[union-attr]
     await clustered.stop(1)
+
+
+async def test_batches_to_a_broker_that_knows_no_topics_yet_are_sent_again_in_order(
+    tmp_path: Path,
+) -> None:
+    """If it refused them one by one, a later one could be taken before the first is sent again."""
+    async with cluster_of(tmp_path, 1) as clustered:
+        await clustered.create("t", replicas=1)
+        cluster = clustered.brokers[1].cluster
+        assert cluster is not None
+        cluster.ready.clear()
+        with pytest.raises(Retriable, match="connection"):
+            await clustered.ask(1, produce(batch(1)), ProduceResponse, 12)
+        cluster.ready.set()
+        answer = await clustered.ask(1, produce(batch(1)), ProduceResponse, 12)
+        assert answer.responses[0].partition_responses[0].base_offset == 0
 
 
 async def test_a_controller_that_is_cut_off_from_the_keeper_is_none_any_more(
