@@ -3,8 +3,8 @@
 Always: a user is changed once per request, or not at all; the salted password is not kept.
 """
 
-from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.net.dispatch import Call
@@ -30,42 +30,47 @@ from barnabas.wire.messages.alter_user_scram_credentials import (
 if TYPE_CHECKING:
     from barnabas.broker.context import GroupsContext
 
+ScramChange = ScramCredentialDeletion | ScramCredentialUpsertion
 USER_NAME_BYTES_MAX = 300  # each may become three in the name of a node
 
 
 async def handle(
     broker: "GroupsContext", request: AlterUserScramCredentialsRequest, call: Call
 ) -> AlterUserScramCredentialsResponse:
-    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
-        *request.deletions,
-        *request.upsertions,
-    ]
-    times = Counter(each.name for each in changes)
+    changes: dict[str, list[ScramChange]] = {}
+    for each in (*request.deletions, *request.upsertions):
+        changes.setdefault(each.name, []).append(each)
     results = []
-    for change in {each.name: each for each in changes}.values():
+    for user, wanted in changes.items():
         try:
-            if times[change.name] > 1:
-                raise InvalidRequest(
-                    Code.DUPLICATE_RESOURCE,
-                    "A user credential cannot be altered twice in the same request",
-                )
-            await _alter(broker, change)
+            await _alter(broker, user, wanted)
         except KafkaError as error:
-            broker.refused("user not altered", call, error, user=change.name[:100])
+            broker.refused("user not altered", call, error, user=user[:100])
             results.append(
                 AlterUserScramCredentialsResult(
-                    user=change.name, error_code=error.code, error_message=error.detail
+                    user=user, error_code=error.code, error_message=error.detail
                 )
             )
         else:
-            broker.log.info("user altered", user=change.name)
-            results.append(AlterUserScramCredentialsResult(user=change.name, error_code=0))
+            broker.log.info("user altered", user=user)
+            results.append(AlterUserScramCredentialsResult(user=user, error_code=0))
     return AlterUserScramCredentialsResponse(results=results)
 
 
-async def _alter(
-    broker: "GroupsContext", change: ScramCredentialDeletion | ScramCredentialUpsertion
-) -> None:
+async def _alter(broker: "GroupsContext", user: str, changes: list[ScramChange]) -> None:
+    """As in Kafka: of several changes of one user, the first decides which error it is."""
+    if len(changes) > 1:
+        _changed(changes[0], broker.catalog.entities.get((USERS, user), {}))
+        raise InvalidRequest(
+            Code.DUPLICATE_RESOURCE,
+            "A user credential cannot be altered twice in the same request",
+        )
+    (change,) = changes
+    _check(change)
+    await broker.catalog.configure_entity(USERS, user, partial(_changed, change))
+
+
+def _check(change: ScramChange) -> ScramHash:
     if not change.name:
         raise _unacceptable("Username must not be empty")
     if len(change.name.encode()) > USER_NAME_BYTES_MAX or "\0" in change.name:
@@ -76,25 +81,20 @@ async def _alter(
             Code.UNSUPPORTED_SASL_MECHANISM,
             f"Unknown SCRAM mechanism: {change.mechanism}; 1 is SHA-256, 2 is SHA-512",
         )
+    return hash_
+
+
+def _changed(change: ScramChange, settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the user after the change."""
+    hash_ = _check(change)
     if isinstance(change, ScramCredentialUpsertion):
-        mechanism, text = hash_.mechanism, _text(hash_, change)
-
-        def put(settings: Mapping[str, str]) -> dict[str, str]:
-            return {**settings, mechanism: text}
-
-        await broker.catalog.configure_entity(USERS, change.name, put)
-        return
-    mechanism = hash_.mechanism
-
-    def delete(settings: Mapping[str, str]) -> dict[str, str]:
-        if mechanism not in settings:
-            raise InvalidRequest(
-                Code.RESOURCE_NOT_FOUND,
-                "Attempt to delete a user credential that does not exist",
-            )
-        return {name: value for name, value in settings.items() if name != mechanism}
-
-    await broker.catalog.configure_entity(USERS, change.name, delete)
+        return {**settings, hash_.mechanism: _text(hash_, change)}
+    if hash_.mechanism not in settings:
+        raise InvalidRequest(
+            Code.RESOURCE_NOT_FOUND,
+            "Attempt to delete a user credential that does not exist",
+        )
+    return {name: value for name, value in settings.items() if name != hash_.mechanism}
 
 
 def _text(hash_: ScramHash, change: ScramCredentialUpsertion) -> str:

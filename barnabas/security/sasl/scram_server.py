@@ -65,7 +65,12 @@ class ScramServer:
         found = self._found
         assert found is not None
         final = read_client_final(token)
-        if not compare_digest(final.nonce, first.nonce + self._nonce):
+        nonce = first.nonce + self._nonce
+        if final.nonce == first.nonce + nonce:  # Kafka 4 refuses it too
+            raise LoginFailed(
+                "the client sent its nonce twice, as librdkafka before 2.6.1 does: update it"
+            )
+        if not compare_digest(final.nonce, nonce):
             raise LoginFailed("the nonce is not the one of this exchange")
         if final.gs2 != first.gs2.encode():
             raise LoginFailed("the last message is about another channel than the first")

@@ -109,6 +109,8 @@ async def test_changes_that_kafka_refuses_are_refused_alike(tmp_path: Path) -> N
             upsertion("twice", 1),
             upsertion("twice", 2),
             ScramCredentialDeletion(name="nobody", mechanism=1),
+            ScramCredentialDeletion(name="absent", mechanism=1),
+            upsertion("absent"),
             ScramCredentialDeletion(name="unknown", mechanism=0),
             upsertion("good"),
         ) == {
@@ -118,6 +120,7 @@ async def test_changes_that_kafka_refuses_are_refused_alike(tmp_path: Path) -> N
             "odd": Code.UNSUPPORTED_SASL_MECHANISM,
             "twice": Code.DUPLICATE_RESOURCE,
             "nobody": Code.RESOURCE_NOT_FOUND,
+            "absent": Code.RESOURCE_NOT_FOUND,  # of two changes, the first
             "unknown": Code.UNSUPPORTED_SASL_MECHANISM,
             "good": 0,
         }

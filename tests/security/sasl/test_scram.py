@@ -50,6 +50,17 @@ def test_a_client_with_the_right_password_is_logged_in(mechanism: str, user: str
     assert client.done
 
 
+def test_a_client_that_repeats_its_nonce_is_refused_with_the_remedy() -> None:
+    """librdkafka before 2.6.1 does so; Kafka 4 refuses it too."""
+    broker = server(SCRAM_SHA_256, {"alice": "pencil"})
+    client = ScramClient(HASHES[SCRAM_SHA_256], "alice", "pencil", "clientnonce")
+    final = client.respond(broker.respond(client.first()))
+    assert final is not None
+    with pytest.raises(LoginFailed, match=r"librdkafka before 2\.6\.1"):
+        broker.respond(final.replace(b"r=", b"r=clientnonce"))
+    assert broker.identity is None
+
+
 def test_the_example_of_the_standard_for_sha_256_is_reproduced() -> None:
     """RFC 7677, chapter 3."""
     from base64 import b64decode
