@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+import barnabas
 import barnabas.sync
 from barnabas.model.errors import KafkaError
 from tests.compat.sasl_brokers import PASSWORD, USER, SaslProcess, sasl_brokers
 from tests.security.sasl.tokens import jwk, jwks, signed
-from tests.waiting import until
 
 ck: Any = import_module("confluent_kafka")
 kafka: Any = import_module("kafka")
@@ -117,21 +117,47 @@ def test_librdkafka_logs_in_again_and_loses_no_record(broker: SaslProcess) -> No
     assert not heard
 
 
-def test_our_client_goes_on_after_its_login_has_ended(broker: SaslProcess) -> None:
-    settings = {
+def ours(broker: SaslProcess) -> dict[str, str]:
+    return {
         "bootstrap.servers": broker.bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.username": USER,
         "sasl.password": PASSWORD,
     }
-    with barnabas.sync.Producer(settings) as producer:
-        offsets: list[int] = []
-        end = time.monotonic() + 3 * REAUTH_MS / 1000
 
-        def sent() -> bool:
-            offsets.append(producer.send("ours-again", b"value").offset)
-            return time.monotonic() > end
 
-        until(sent)
-    assert offsets == list(range(len(offsets)))
+def blocking_goes_on(broker: SaslProcess, end: float) -> None:
+    topic = "blocking-again"
+    more = {"group.id": topic, "auto.offset.reset": "earliest"}
+    with (
+        barnabas.sync.Producer(ours(broker)) as producer,
+        barnabas.sync.Consumer(topic, {**ours(broker), **more}) as consumer,
+    ):
+        sent = 0
+        while time.monotonic() < end:
+            assert producer.send(topic, b"value").offset == sent
+            assert consumer.getone().offset == sent
+            sent += 1
+        consumer.commit()
+
+
+async def test_our_clients_go_on_after_their_logins_have_ended(broker: SaslProcess) -> None:
+    """asyncio and blocking ones, at the same time: each for three times as long as a login."""
+    topic = "ours-again"
+    end = time.monotonic() + 3 * REAUTH_MS / 1000
+    more = {"group.id": topic, "auto.offset.reset": "earliest"}
+    blocking = asyncio.create_task(asyncio.to_thread(blocking_goes_on, broker, end))
+    sent = 0
+    async with (
+        asyncio.timeout(WAIT_S),
+        barnabas.Producer(ours(broker)) as producer,
+        barnabas.Consumer(topic, {**ours(broker), **more}) as consumer,
+    ):
+        while time.monotonic() < end:
+            assert (await producer.send(topic, b"value")).offset == sent
+            assert (await consumer.getone()).offset == sent
+            sent += 1
+        await consumer.commit()
+        await blocking
+    assert sent
     assert "has expired" not in broker.log

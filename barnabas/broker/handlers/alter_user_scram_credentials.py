@@ -38,12 +38,13 @@ async def handle(
     broker: "GroupsContext", request: AlterUserScramCredentialsRequest, call: Call
 ) -> AlterUserScramCredentialsResponse:
     changes: dict[str, list[ScramChange]] = {}
-    for each in (*request.deletions, *request.upsertions):
-        changes.setdefault(each.name, []).append(each)
+    wanted: list[ScramChange] = [*request.deletions, *request.upsertions]
+    for change in wanted:
+        changes.setdefault(change.name, []).append(change)
     results = []
-    for user, wanted in changes.items():
+    for user, of_user in changes.items():
         try:
-            await _alter(broker, user, wanted)
+            await _alter(broker, user, of_user)
         except KafkaError as error:
             broker.refused("user not altered", call, error, user=user[:100])
             results.append(
