@@ -25,6 +25,7 @@ from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.keeper import paths
+from barnabas.keeper.entity_settings import read_config, read_entities
 from barnabas.keeper.keeper import (
     Create,
     Delete,
@@ -49,6 +50,8 @@ _PARENTS = (
     paths.CLIENT_METRICS_CONFIGS,
     paths.USER_CONFIGS,
     paths.TOKEN_CONFIGS,
+    paths.CLIENT_CONFIGS,
+    paths.IP_CONFIGS,
     paths.DELETED_TOPICS,
 )
 
@@ -101,11 +104,8 @@ class Catalog:
     def load_settings(self) -> None:
         """Load the dynamic settings that apply to this broker."""
         for broker in (None, self._broker.id):
-            self.dynamic[broker] = self._read_config(paths.broker_config(broker))
-        for kind in (paths.GROUPS, paths.CLIENT_METRICS, paths.USERS, paths.TOKENS):
-            for node in self._keeper.children(f"/config/{kind}"):
-                settings = self._read_config(f"/config/{kind}/{node}")
-                self.entities[kind, paths.entity_name(node)] = settings
+            self.dynamic[broker] = read_config(self._keeper, paths.broker_config(broker))
+        self.entities.update(read_entities(self._keeper))
 
     def load_topics(self) -> None:
         """Load every topic in the keeper; a partition without a directory gets a new, empty one."""
@@ -113,7 +113,7 @@ class Catalog:
         for name in self._keeper.children(paths.TOPICS):
             path = paths.topic(name)
             id_, replicas = paths.read_topic(path, self._keeper.get(path).data)
-            overrides = self._read_config(paths.topic_config(name))
+            overrides = read_config(self._keeper, paths.topic_config(name))
             topic = Topic(name, id_, TopicConfig(overrides, self._broker.layers), overrides)
             lost = self._broker.logs.lost_on()
             if not lost:
@@ -171,7 +171,7 @@ class Catalog:
 
     def log_config_of(self, topic: str) -> LogConfig:
         """For logs that are opened before their topics."""
-        overrides = self._read_config(paths.topic_config(topic))
+        overrides = read_config(self._keeper, paths.topic_config(topic))
         return log_config(TopicConfig(overrides, self._broker.layers), self._broker)
 
     def layers(self, static: Mapping[str, str]) -> Layers:
@@ -366,12 +366,6 @@ class Catalog:
     def _topic_data(self, id_: UUID, partitions: int) -> bytes:
         return paths.topic_data(id_, {index: [self._broker.id] for index in range(partitions)})
 
-    def _read_config(self, path: str) -> dict[str, str]:
-        try:
-            return paths.read_config(path, self._keeper.get(path).data)
-        except NoNode:
-            return {}
-
     async def _write_config(self, path: str, settings: Mapping[str, str]) -> None:
         data = paths.config_data(settings)
 
@@ -380,6 +374,9 @@ class Catalog:
                 self._keeper.create(path, data)
             except NodeExists:
                 self._keeper.set(path, data)
+            except NoNode:  # the settings of a user's client, and the user has none
+                ensure(self._keeper, parent(path))
+                self._keeper.create(path, data)
 
         await self._in_thread(keep)
 

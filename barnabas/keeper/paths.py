@@ -20,15 +20,28 @@ TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 GROUPS, CLIENT_METRICS, USERS = "groups", "client-metrics", "users"
 TOKENS = "delegation-tokens"
+CLIENTS, IPS = "clients", "ips"
+USER_CLIENTS = "users/clients"
+"""Settings of a user's client: /config/users/USER/clients/CLIENT; NUL is between the two names."""
+QUOTA_KINDS = (USERS, CLIENTS, IPS, USER_CLIENTS)
+QUOTAS = frozenset(
+    (
+        "producer_byte_rate", "consumer_byte_rate", "request_percentage",
+        "controller_mutation_rate", "connection_creation_rate",
+    )
+)  # fmt: skip
+"""Settings of these kinds that are quotas."""
 GROUP_CONFIGS = f"/config/{GROUPS}"
 CLIENT_METRICS_CONFIGS = f"/config/{CLIENT_METRICS}"
 USER_CONFIGS = f"/config/{USERS}"
 TOKEN_CONFIGS = f"/config/{TOKENS}"
+CLIENT_CONFIGS = f"/config/{CLIENTS}"
+IP_CONFIGS = f"/config/{IPS}"
 LOGIN_SECRET = "/security/login_secret"  # noqa: S105 - the path of a node
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE = CONFIG_CHANGES + "/config_change_"
 DELETED_TOPICS = "/admin/delete_topics"
-DEFAULT_BROKER = "<default>"
+DEFAULT_BROKER = DEFAULT_NODE = "<default>"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 
@@ -120,19 +133,40 @@ def broker_config(broker: int | None) -> str:
 
 
 def entity_config(kind: str, name: str) -> str:
-    """Of a group, a user, or a subscription to client metrics: their names may be any text."""
+    """Of a group, a user, or a subscription to client metrics: their names may be any text. Without
+    a name: what holds for all that have no settings of their own."""
+    if kind == USER_CLIENTS:
+        user, _, client = name.partition("\0")
+        return f"{entity_config(USERS, user)}/{CLIENTS}/{_node(client)}"
+    return f"/config/{kind}/{_node(name)}"
+
+
+def _node(name: str) -> str:
+    if not name:
+        return DEFAULT_NODE
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else _percent(c) for c in name)
-    return f"/config/{kind}/{safe.replace('.', '%2E') if not safe.strip('.') else safe}"
+    return safe.replace(".", "%2E") if not safe.strip(".") else safe
 
 
 def entity_name(node: str) -> str:
     """The name from that of its node; a node that this code did not write is taken literally."""
+    if node == DEFAULT_NODE:
+        return ""
     first, *rest = node.split("%")
     try:
         data = first.encode() + b"".join(bytes((int(p[:2], 16),)) + p[2:].encode() for p in rest)
         return data.decode()
     except ValueError:
         return node
+
+
+def entity_at(path: str) -> tuple[str, str]:
+    """The kind and the name from the path below /config."""
+    kind, _, node = path.partition("/")
+    user, inner, client = node.partition(f"/{CLIENTS}/")
+    if kind == USERS and inner:
+        return USER_CLIENTS, f"{entity_name(user)}\0{entity_name(client)}"
+    return kind, entity_name(node)
 
 
 def _percent(character: str) -> str:
@@ -188,6 +222,8 @@ def config_data(settings: Mapping[str, str]) -> bytes:
 
 
 def read_config(path: str, data: bytes) -> dict[str, str]:
+    if not data:  # created for the nodes below it
+        return {}
     settings = read_json(path, data).get("config")
     if not isinstance(settings, dict) or not all(isinstance(v, str) for v in settings.values()):
         raise corrupt(path, ValueError("config is not a map of text"))

@@ -26,7 +26,8 @@ TIMEOUT_MS = 30_000  # for requests without a timeout
 TIMEOUT_MS_MAX = 120_000
 ANSWER_MS = 1_000  # for the way back of a response that the controller sends in time
 AGAIN_MS = 50
-SETTINGS = (33, 44, 51)  # AlterConfigs, IncrementalAlterConfigs, AlterUserScramCredentials
+# AlterConfigs, IncrementalAlterConfigs, AlterClientQuotas, AlterUserScramCredentials
+SETTINGS = (33, 44, 49, 51)
 
 Handle = Callable[["Broker", Any, Call], Any]
 

@@ -41,6 +41,8 @@ _PARENTS = (
     paths.CLIENT_METRICS_CONFIGS,
     paths.USER_CONFIGS,
     paths.TOKEN_CONFIGS,
+    paths.CLIENT_CONFIGS,
+    paths.IP_CONFIGS,
     paths.CONFIG_CHANGES,
     paths.DELETED_TOPICS,
     CONTROLLER_EPOCH,

@@ -9,11 +9,11 @@ Not here: changing them (the controller does), applying them (membership.py).
 from collections.abc import Iterable, Mapping
 
 from barnabas.keeper import paths
+from barnabas.keeper.entity_settings import ENTITY_KINDS, read_config, read_entities
 from barnabas.keeper.keeper import Keeper, NoNode
 
 _TOPICS = "topics/"
 _BROKERS = "brokers/"
-_ENTITIES = (paths.GROUPS, paths.CLIENT_METRICS, paths.USERS, paths.TOKENS)
 
 
 class ClusterSettings:
@@ -49,9 +49,8 @@ class ClusterSettings:
                 brokers = True
                 self.brokers[broker_of(entity.removeprefix(_BROKERS))] = settings
             else:
-                kind, _, node = entity.partition("/")
-                others.append((kind, paths.entity_name(node)))
-                if settings or kind != paths.TOKENS:
+                others.append(paths.entity_at(entity))
+                if settings or others[-1][0] != paths.TOKENS:
                     self.entities[others[-1]] = settings
                 else:  # a token that is over
                     self.entities.pop(others[-1], None)
@@ -93,12 +92,7 @@ def read_all(keeper: Keeper) -> Everything:
     for name in keeper.children(paths.BROKER_CONFIGS):
         id_ = broker_of(name)
         brokers[id_] = read_config(keeper, paths.broker_config(id_))
-    entities = {
-        (kind, paths.entity_name(node)): read_config(keeper, f"/config/{kind}/{node}")
-        for kind in _ENTITIES
-        for node in keeper.children(f"/config/{kind}")
-    }
-    return topics, brokers, entities, last
+    return topics, brokers, read_entities(keeper), last
 
 
 def read_changes(keeper: Keeper, seen: int) -> SettingChanges:
@@ -118,7 +112,7 @@ def read_changes(keeper: Keeper, seen: int) -> SettingChanges:
         elif entity.startswith(_BROKERS):
             id_ = broker_of(entity[len(_BROKERS) :])
             entities[entity] = read_config(keeper, paths.broker_config(id_))
-        elif entity.partition("/")[0] in _ENTITIES:
+        elif entity.partition("/")[0] in ENTITY_KINDS:
             entities[entity] = read_config(keeper, f"/config/{entity}")
     return SettingChanges(entities, max(map(_number, new), default=seen), missed)
 
@@ -127,13 +121,6 @@ def read_topics(keeper: Keeper, names: Iterable[str]) -> dict[str, dict[str, str
     """Of topics that are new to this broker; those without settings are left out."""
     found = {name: read_config(keeper, paths.topic_config(name)) for name in names}
     return {name: settings for name, settings in found.items() if settings}
-
-
-def read_config(keeper: Keeper, path: str) -> dict[str, str]:
-    try:
-        return paths.read_config(path, keeper.get(path).data)
-    except NoNode:
-        return {}
 
 
 def broker_of(name: str) -> int | None:

@@ -77,5 +77,8 @@ def _has_changed(request: "ProtocolMessage", answer: "ProtocolMessage") -> bool:
     """Whether the response confirms at least one change."""
     if getattr(request, "validate_only", False):
         return False
-    results: list[Any] = getattr(answer, "responses", None) or getattr(answer, "results", [])
+    names = ("responses", "results", "entries")
+    results: list[Any] = next(
+        (found for name in names if (found := getattr(answer, name, None))), []
+    )
     return any(not each.error_code for each in results)

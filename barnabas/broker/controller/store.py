@@ -55,6 +55,8 @@ from barnabas.keeper.keeper import (
     Set,
     TooLarge,
     ensure,
+    parent,
+    with_parents,
 )
 from barnabas.model.errors import Code
 from barnabas.model.ids import BrokerId
@@ -213,7 +215,10 @@ class ControllerStore:
         there = self._keeper.exists(path)
         entity = path.removeprefix("/config/")
         note = paths.config_change_data(entity)
+        # Only the settings of a user's client are deeper than the folders of all kinds.
+        above = with_parents(parent(path)) if entity.count("/") > 1 else []
         return [
+            *(Create(each, b"") for each in above if not self._keeper.exists(each)),
             Set(path, data) if there else Create(path, data),
             Create(paths.CONFIG_CHANGE, note, sequential=True),
         ]

@@ -78,6 +78,7 @@ HANDLERS = {
     46: "list_partition_reassignments",
     47: "offset_delete",
     48: "describe_client_quotas",
+    49: "alter_client_quotas",
     50: "describe_user_scram_credentials",
     51: "alter_user_scram_credentials",
     56: "alter_partition",
@@ -102,7 +103,7 @@ HANDLERS = {
 # Requests between brokers: never advertised, and unknown to a lone broker.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)
 # Accepted by any broker of a cluster and answered by the controller (broker/cluster/forwarding.py).
-FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 51, 64)
+FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 49, 51, 64)
 # A broker that has just joined cannot answer these before it knows its cluster.
 _NEEDS_VIEW = (3, 10, 60, 75)
 PRODUCE = 0

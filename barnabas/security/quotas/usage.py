@@ -12,12 +12,12 @@ from typing import NamedTuple
 class QuotaWindows(NamedTuple):
     """`quota.window.num` windows of `quota.window.size.seconds`."""
 
-    count: int
+    number: int
     window_ms: int
 
     @property
     def seconds(self) -> float:
-        return self.count * self.window_ms / 1000
+        return self.number * self.window_ms / 1000
 
 
 class _Sample:
@@ -57,7 +57,7 @@ class UsageRate:
         sample.last_ms = now_ms
 
     def _advance(self, now_ms: int) -> _Sample:
-        self._current = (self._current + 1) % (self._windows.count + 1)
+        self._current = (self._current + 1) % (self._windows.number + 1)
         if self._current >= len(self._samples):
             self._samples.append(_Sample(now_ms))
         else:
@@ -66,7 +66,7 @@ class UsageRate:
 
     def _forget_old(self, now_ms: int) -> None:
         """Samples with nothing within the windows; one that overlaps their beginning stays."""
-        age_ms = self._windows.count * self._windows.window_ms
+        age_ms = self._windows.number * self._windows.window_ms
         for sample in self._samples:
             if now_ms - sample.last_ms >= age_ms:
                 sample.reset(now_ms)
@@ -82,7 +82,7 @@ class UsageRate:
         oldest = min((sample.start_ms for sample in self._samples), default=now_ms)
         elapsed = now_ms - oldest
         window_ms = self._windows.window_ms
-        missing = self._windows.count - 1 - elapsed // window_ms
+        missing = self._windows.number - 1 - elapsed // window_ms
         if missing > 0:
             elapsed += missing * window_ms
         return max(elapsed, 1)

@@ -19,6 +19,7 @@ from barnabas.security.acl.rules import (
 from barnabas.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
@@ -363,6 +364,11 @@ SAMPLES: dict[int, Sample] = {
         (("GROUP DELETE g", "TOPIC READ orders"),), G),
     48: Sample(only(lambda: describe_client_quotas.DescribeClientQuotasRequest(
         components=[], strict=False)), cluster("DESCRIBE_CONFIGS"), C),
+    49: Sample(only(lambda: alter_client_quotas.AlterClientQuotasRequest(
+        validate_only=False, entries=[alter_client_quotas.EntryData(
+            entity=[alter_client_quotas.EntityData(entity_type="user", entity_name="u")],
+            ops=[alter_client_quotas.OpData(key="producer_byte_rate", value=1e9, remove=False)],
+        )])), cluster("ALTER_CONFIGS"), C),
     50: Sample(only(lambda: describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
         users=[])), _DESCRIBE, C),
     51: Sample(only(lambda: alter_user_scram_credentials.AlterUserScramCredentialsRequest(
