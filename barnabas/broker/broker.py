@@ -28,6 +28,7 @@ from barnabas.broker.net.listener_context import ListenerContext
 from barnabas.broker.net.listeners import OpenListeners
 from barnabas.broker.net.refused_requests import RefusedRequests
 from barnabas.broker.partition import Partition
+from barnabas.broker.quota_settings import quota_configured
 from barnabas.broker.storage.cleaner import Cleaner
 from barnabas.broker.storage.housekeeping import Housekeeping
 from barnabas.broker.storage.log_directory import OpenLogDirectory
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from barnabas.broker.requests.recompression import Recompression
     from barnabas.broker.security.authorizer import Authorizer
     from barnabas.broker.security.logins import Logins
+    from barnabas.broker.security.quotas import ClientQuotas
     from barnabas.broker.transactions.coordination import TransactionCoordination
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
@@ -93,6 +95,7 @@ class Broker:
         )
         self.dispatcher = Dispatcher(self)
         self.authorizer = self._authorizer()
+        self.quotas: ClientQuotas | None = None  # as long as a client has a quota
         self.cluster: ClusterMembership | None = None
         bytes_max = self.config.queued_max_request_bytes
         self._context = ListenerContext(
@@ -189,6 +192,8 @@ class Broker:
         self._close_logs = clean or self.cluster is not None
 
     def listen(self) -> None:
+        for kind, name in self.catalog.entities:
+            quota_configured(self, kind, name)
         self.heartbeat.start()
         self.housekeeping.start()
         self.cleaner.start()
@@ -274,6 +279,8 @@ class Broker:
         if self.authorizer is not None:
             await self.authorizer.stop()
         self._refusals.flush()
+        if self.quotas is not None:
+            self.quotas.stop()
         for connection in tuple(self.connections):
             connection.close("")
         if self._metrics is not None:
@@ -331,12 +338,15 @@ class Broker:
             self.logins.users.changed()
         if kind == GROUPS and self.coordination is not None:
             self.coordination.group_configured(name)
+        quota_configured(self, kind, name)
 
     # Connections
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self.connections.pop(connection, None)
         self.listeners.closed(connection.host)
+        if self.quotas is not None:
+            self.quotas.closed(connection)
         if reason:
             self.counts.connections_broken += 1
             self.log.warning(

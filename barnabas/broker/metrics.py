@@ -135,6 +135,8 @@ class _Collector:
             yield from cluster_metrics.families(
                 broker.cluster, broker.replicas, broker.topics, broker.counts
             )
+        if broker.quotas is not None:
+            yield from broker.quotas.families()
         if self._groups is not None and broker.coordination is not None:
             from barnabas.broker.groups.metrics import families
 

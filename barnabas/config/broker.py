@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from barnabas.config.broker_authorizer import AuthorizerOptions
 from barnabas.config.broker_listeners import ListenerOptions
 from barnabas.config.broker_log import LogOptions
+from barnabas.config.broker_quotas import QuotaOptions
 from barnabas.config.broker_roles import RoleOptions
 from barnabas.config.broker_sasl import SaslOptions
 from barnabas.config.broker_tls import TlsOptions
@@ -33,6 +34,7 @@ class BrokerConfig(
     AuthorizerOptions,
     ListenerOptions,
     LogOptions,
+    QuotaOptions,
     RoleOptions,
     SaslOptions,
     TlsOptions,

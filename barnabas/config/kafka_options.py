@@ -45,7 +45,6 @@ _REASONS = {
         "broker.heartbeat.", "broker.session.", "controller.listener.", "controller.quorum.",
         "initial.broker.", "metadata.", "process.roles",
     ),
-    "Quotas of clients are not supported.": ("controller.quota.", "quota."),
     "Two-phase commit is not supported.": ("transaction.two.",),
     "One event loop handles requests.": (
         "background.threads", "group.coordinator.background.", "group.coordinator.threads",

@@ -47,10 +47,6 @@ controller.quorum.retry.backoff.ms int 20
   The pause before a request within the quorum is sent again.
 controller.quorum.voters list ''
   Ids and addresses of the quorum's voters.
-controller.quota.window.num int 11
-  How many windows are kept for the quota of topic changes.
-controller.quota.window.size.seconds int 1
-  The length of a window for the quota of topic changes.
 controller.socket.timeout.ms int 30000
   How long the controller waits for a response of a broker.
 cordoned.log.dirs list '' dynamic
@@ -157,8 +153,6 @@ log.flush.start.offset.checkpoint.interval.ms int 60000
   How often the start offsets of logs are written to their checkpoint.
 log.preallocate boolean false dynamic
   Default of the topic option preallocate.
-max.connection.creation.rate int 2147483647 dynamic
-  The maximum number of new connections per second.
 max.connections.per.ip.overrides string '' dynamic
   Limits of open connections for single addresses.
 metadata.log.dir string -
@@ -207,10 +201,6 @@ process.roles list -
   The roles of this process: broker, controller or both.
 producer.purgatory.purge.interval.requests int 1000
   The purgatory of Produce requests is purged after this many requests.
-quota.window.num int 11
-  How many windows are kept for the quotas of clients.
-quota.window.size.seconds int 1
-  The length of a window for the quotas of clients.
 replica.fetch.backoff.ms int 1000
   The pause of a follower after a failed fetch.
 replica.fetch.min.bytes int 1

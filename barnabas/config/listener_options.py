@@ -13,7 +13,7 @@ from barnabas.config.resolve import Layers
 
 PREFIX = "listener.name."
 _MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "gssapi")
-_PER_LISTENER = ("ssl.", "sasl.", "connections.max.reauth.ms")
+_PER_LISTENER = ("ssl.", "sasl.", "connections.max.reauth.ms", "max.connection.creation.rate")
 
 
 class ListenerOptionName(NamedTuple):

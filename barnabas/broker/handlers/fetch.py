@@ -8,7 +8,7 @@ Not here: the wait for more bytes (requests/delayed_fetch.py), another replica t
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from barnabas.broker.net.deferred_reply import DeferredReply
@@ -37,6 +37,7 @@ from barnabas.wire.messages.fetch import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.partition import Partition
+    from barnabas.broker.security.limited_requests import LimitedFetch
     from barnabas.log.log import Log
     from barnabas.log.reader import BatchSlice
 
@@ -54,15 +55,20 @@ def handle(
 ) -> FetchResponse | DeferredReply[FetchResponse]:
     if broker.replicas is not None and request.replica_state.replica_id >= 0:
         return broker.replicas.sessions.fetch(request)
-    reading: Reading
+    found: Unlimited
     if request.session_epoch == FINAL_EPOCH:
         broker.fetch_sessions.end(request.session_id)
-        reading = SessionlessFetch(broker, request, call, denied)
+        found = SessionlessFetch(broker, request, call, denied)
     else:
         try:
-            reading = _in_session(broker, request, call, denied)
+            found = _in_session(broker, request, call, denied)
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
+    reading: Reading = found
+    if broker.quotas is not None:
+        from barnabas.broker.security.limited_requests import limited_fetch
+
+        reading = limited_fetch(broker.quotas, found, call)
     plan = reading.plan()
     if (
         plan.size >= request.min_bytes
@@ -241,6 +247,9 @@ class SessionlessFetch:
             else [],
         )
 
+    def without_records(self) -> FetchResponse:
+        return FetchResponse(responses=[])
+
 
 class SessionFetch:
     """A fetch within a session: the session has the partitions, and knows what has changed."""
@@ -314,8 +323,18 @@ class SessionFetch:
             else [],
         )
 
+    def without_records(self) -> FetchResponse:
+        """Instead of `respond`: the session goes on as if nothing was read; a new one, of which the
+        client does not know all partitions yet, ends."""
+        session_id = self._session.id if self._session is not None else NO_SESSION
+        if self._full:
+            self._broker.fetch_sessions.end(session_id)
+            session_id = NO_SESSION
+        return FetchResponse(session_id=session_id, responses=[])
 
-Reading = SessionlessFetch | SessionFetch
+
+Unlimited = SessionlessFetch | SessionFetch
+Reading: TypeAlias = "Unlimited | LimitedFetch"
 
 
 def _aborted(log: "Log", offset: int, found: "BatchSlice") -> list[AbortedTransaction]:

@@ -18,7 +18,7 @@ cdef class Connection:
     cdef long long _unsent
     cdef object _slots
     cdef dict _pending
-    cdef bint _busy
+    cdef int _busy
     cdef bint _reading
     cdef bint _writing
     cdef bint _wants_room

@@ -63,21 +63,18 @@ class Connection:
         self._unsent = 0  # bytes of immediate replies since everything was last sent
         self._slots: deque[ReplySlot] = deque()
         self._pending: dict[DeferredReply[Parts], None] = {}
-        self._busy = False  # a request must finish before the next one starts
-        self._reading = False
-        self._writing = False
+        self._busy = 0  # holds: a request that must finish first, or a client over its quota
+        self._reading = self._writing = False
         self._wants_room = False  # for a frame; nothing is read until there is memory
         self.peer = stream.peer
         self.host, self.listener = host_of(stream.peer), context.listener_name
         self.principal = ANONYMOUS  # until a login or a certificate
-        self.client_id = ""
-        self.client = ""  # software name and version, from ApiVersions
+        self.client_id = self.client = ""  # client: software name and version, from ApiVersions
         self.login: Any = None  # a login in progress, or its result (broker/security/)
         self.lane = Lane.CONTROL
-        self.queued = False
+        self.queued = self._turning = False
         self.light = self.open = True
         self.active_ms = context.now_ms  # when bytes last arrived or left, or a reply became ready
-        self._turning = False
         self._read_on()
 
     # Reading
@@ -202,9 +199,12 @@ class Connection:
 
     def _room(self) -> None:
         self._wants_room = False
+        self._read_again()
+
+    def _read_again(self) -> None:
         if self._frame is not None:
             self._frame.started_ms = self._context.now_ms  # the wait was not the peer's fault
-        if self.open:
+        if self.open and not self._busy:
             self._read_on()
             self._context.lanes.again(self)
 
@@ -240,11 +240,15 @@ class Connection:
         self._context = context
 
     def hold(self) -> None:
-        """Handle no further request until `release`."""
-        self._busy = True
+        """Handle no further request until `release`, or `resume` if no reply follows."""
+        self._busy += 1
 
     def release(self) -> None:
-        self._busy = False
+        self._busy -= 1
+
+    def resume(self) -> None:
+        self._busy -= 1
+        self._read_again()
 
     # Replying
 
@@ -351,10 +355,7 @@ class Connection:
 
     @property
     def waiting(self) -> bool:
-        """Whether a request of this connection waits for the broker.
-
-        Not when the peer does not read its replies: then the peer is idle.
-        """
+        """Whether a request waits for the broker, and not for its peer to read replies."""
         return bool(self._slots) and not self._out
 
     def holds_files(self, now_ms: int) -> bool:
@@ -370,7 +371,7 @@ class Connection:
         if self._frame is None:
             # Complete requests that the broker has not handled yet are not the peer's fault.
             return bool(self._kept) and self._reading and silent_ms > SLOW_FRAME_MS
-        if self._wants_room or (self._writing and not crowded):
+        if self._wants_room or ((self._writing or self._busy) and not crowded):
             # A peer that reads its replies slowly is not read from: see `waiting`.
             return False
         return self._frame.is_too_slow(now_ms, silent_ms, crowded)

@@ -236,6 +236,9 @@ class Dispatcher:
         handle = handler(name).handle
         if cluster is not None and key in FORWARDED:
             handle = cluster.forwarding.forwarded(handle)
+        quotas = self._broker.quotas
+        if quotas is not None:
+            handle = quotas.limited_mutations(key, handle)
         if self._broker.authorizer is not None:
             from barnabas.broker.authorization.table import authorized
 
@@ -244,9 +247,16 @@ class Dispatcher:
             handle = authorized(key, handle)
         if cluster is not None and key in _NEEDS_VIEW:
             handle = cluster.forwarding.when_ready(handle)
-        route = Route(known.request.decode, handle, lane, self.requests[key])
+        decode: Callable[[memoryview, int, int], Any] = known.request.decode
+        if quotas is not None:
+            decode, handle = quotas.limited(key, decode, handle)
+        route = Route(decode, handle, lane, self.requests[key])
         self._routes[key, version] = route
         return route
+
+    def forget_routes(self) -> None:
+        """What wraps handlers has changed: wrap them again when they are next used."""
+        self._routes.clear()
 
     def _unknown_api_versions(self, header: RequestHeader) -> Parts:
         """A newer client asks for our versions: answer in version 0, which all clients can read."""

@@ -129,7 +129,7 @@ def describe(
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_quotas_are_altered_and_described_alike(us: Caller, them: Caller, version: int) -> None:
-    differences = []
+    differences: list[Any] = []
     for validate_only in (True, False):
         for changes in CHANGES:
             ours, theirs = (
