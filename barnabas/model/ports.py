@@ -162,6 +162,12 @@ class Listening(Protocol):
     host: str
     port: int
 
+    def pause(self) -> None:
+        """Accept nothing until `resume`: new connections wait, or are refused by the system."""
+        ...
+
+    def resume(self) -> None: ...
+
     def close(self) -> None: ...
 
 

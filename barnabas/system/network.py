@@ -160,13 +160,27 @@ class SocketListening:
         self._pipe = Pipe()
         self._reserve = _spare_descriptor()
         self.host, self.port = listening.getsockname()[:2]
+        self._paused = False
         for listening_socket in self._listening_sockets:
             listening_socket.listen(BACKLOG)
             listening_socket.setblocking(False)
-            loop.add_reader(listening_socket.fileno(), self._accept, listening_socket)
+        self.resume()
+
+    def pause(self) -> None:
+        """Brokers of this machine are accepted all the same."""
+        self._paused = True
+        self._loop.remove_reader(self._listening_sockets[0].fileno())
+
+    def resume(self) -> None:
+        self._paused = False
+        for listening_socket in self._listening_sockets:
+            if listening_socket.fileno() >= 0:  # not closed meanwhile
+                self._loop.add_reader(listening_socket.fileno(), self._accept, listening_socket)
 
     def _accept(self, listening_socket: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_WAKE_MAX):
+            if self._paused and listening_socket is self._listening_sockets[0]:
+                return
             try:
                 connected, address = listening_socket.accept()
             except BlockingIOError:

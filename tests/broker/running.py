@@ -124,6 +124,13 @@ class Doorway:
 
     def __init__(self, accepted: Callable[[Stream], None]) -> None:
         self.accepted = accepted
+        self.paused = False
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
     def close(self) -> None:
         """Nothing is open."""

@@ -274,6 +274,12 @@ class Listener:
         self.accepted = accepted
         self._network = network
 
+    def pause(self) -> None:
+        """No broker here limits how many connections are created."""
+
+    def resume(self) -> None:
+        """It never pauses."""
+
     def close(self) -> None:
         if self._network.listeners.get((self.host, self.port)) is self:
             del self._network.listeners[self.host, self.port]

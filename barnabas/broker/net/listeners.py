@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.net.connection import Connection
 from barnabas.broker.net.listener_context import ListenerContext, host_of
+from barnabas.config.broker import BrokerConfig
 from barnabas.config.broker_listeners import (
     EVERY_INTERFACE,
     ListenerSettings,
     SecurityProtocol,
 )
 from barnabas.config.kinds import INT_MAX, Address, ListenerAddress
+from barnabas.config.listener_options import settings_of
 from barnabas.model.ports import Listening, Network, Stream
 from barnabas.security.principal import ANONYMOUS, Principal
 
@@ -27,10 +29,26 @@ if TYPE_CHECKING:
 
     from barnabas.broker.broker import Broker
     from barnabas.broker.security.authentication import Authentication
+    from barnabas.broker.security.connection_rates import ConnectionRates
     from barnabas.broker.security.tls_listener import TlsListener
+    from barnabas.security.quotas.usage import UsageRate
 
 Accepted = Callable[[Stream], None]
 Connect = Callable[[Stream, Principal], object]
+
+
+class ListenerRate:
+    """How many connections may be created on a listener in a second, and how many were.
+
+    `is_counted`: on the broker, too. Not if brokers have a listener for themselves."""
+
+    __slots__ = ("is_counted", "limit", "listening", "rate")
+
+    def __init__(self, limit: int, *, is_counted: bool) -> None:
+        self.limit = limit
+        self.is_counted = is_counted
+        self.listening: Listening | None = None
+        self.rate: UsageRate | None = None
 
 
 class OpenListeners:
@@ -51,6 +69,7 @@ class OpenListeners:
         self._handshaking = 0  # accepted, and not connections yet
         self._tls: dict[str, TlsListener] = {}
         self._handshakes: ThreadPoolExecutor | None = None
+        self._rates: ConnectionRates | None = None
         self.contexts = [context]
         self.protocols: dict[str, SecurityProtocol] = {}
         self.advertised: dict[str, Address] = {}
@@ -80,12 +99,21 @@ class OpenListeners:
             context = self.contexts[0].for_listener(settings.name)
             context.now_ms = self.contexts[0].now_ms
             self.contexts.append(context)
-        accepted = self._accepting(settings, context)
+        rate = self._rate_of(settings)
+        accepted = partial(self._accepted_rated, rate, self._accepting(settings, context))
         plain = settings.protocol is SecurityProtocol.PLAINTEXT
         near = settings.between_brokers and plain
         listening = self._network.listen(settings.host, settings.port, accepted, near)
         self._listening.append(listening)
+        rate.listening = listening
         return listening
+
+    def _rate_of(self, settings: ListenerSettings) -> ListenerRate:
+        name = BrokerConfig.max_connection_creation_rate.name
+        text = settings_of(self._broker.layers, settings.name).get(name)
+        limit = INT_MAX if text is None else BrokerConfig.max_connection_creation_rate.parse(text)
+        alone = len(self._broker.config.listener_settings) == 1
+        return ListenerRate(limit, is_counted=alone or not settings.between_brokers)
 
     def _accepting(self, settings: ListenerSettings, context: ListenerContext) -> Accepted:
         """What is called with each stream that this listener accepts."""
@@ -141,12 +169,27 @@ class OpenListeners:
     def close(self) -> None:
         for listening in self._listening:
             listening.close()
+        if self._rates is not None:
+            self._rates.close()
         for tls in self._tls.values():
             tls.stop()
         if self._handshakes is not None:
             self._handshakes.shutdown(wait=False, cancel_futures=True)
 
     # Connections
+
+    def _accepted_rated(self, rate: ListenerRate, accept: Accepted, stream: Stream) -> None:
+        """At once, unless there is a limit of how many connections are created."""
+        broker = self._broker
+        if self._rates is None:
+            limit = min(rate.limit, broker.config.max_connection_creation_rate)
+            if limit == INT_MAX and broker.quotas is None:
+                accept(stream)
+                return
+            from barnabas.broker.security.connection_rates import ConnectionRates
+
+            self._rates = ConnectionRates(broker)
+        self._rates.accepted(rate, stream, accept)
 
     def _accepted(self, connect: Connect, between_brokers: bool, stream: Stream) -> None:
         if self._admits(stream, between_brokers):

@@ -7,7 +7,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +81,13 @@ def ask_as(wire: Wire, client_id: str, request: Any, version: int) -> None:
 
 
 async def end_quotas(run: Running) -> None:
-    """By a client without any."""
-    entities = list(run.broker.catalog.entities.items())
-    for (kind, name), settings in entities:
-        await run.broker.catalog.configure_entity(
-            kind, name, lambda _, settings=settings: {
-                key: value for key, value in settings.items() if key not in KIND_NAMES
-            }
-        )  # fmt: skip
+    """As if another client did."""
+
+    def without(settings: Mapping[str, str]) -> dict[str, str]:
+        return {key: value for key, value in settings.items() if key not in KIND_NAMES}
+
+    for kind, name in list(run.broker.catalog.entities):
+        await run.broker.catalog.configure_entity(kind, name, without)
     assert run.broker.quotas is None
 
 
@@ -204,7 +203,8 @@ def fetch_request(offset: int = 0, session: int = 0, epoch: int = -1, **fields: 
 
 
 def fetched(response: FetchResponse) -> int:
-    return sum(len(part.records) for topic in response.responses for part in topic.partitions)
+    parts: list[Any] = [part for topic in response.responses for part in topic.partitions]
+    return sum(len(part.records) for part in parts)
 
 
 async def test_a_consumer_over_its_quota_gets_no_records_and_waits(run: Running) -> None:
