@@ -29,12 +29,13 @@ COMMANDS = {
     "tls": "Make certificates for development.",
     "user": "Create, list and delete users of SCRAM, and change their passwords.",
     "acl": "Change, list and check access rules; explain why a request is denied.",
+    "quota": "Set, describe and delete limits of users, clients and addresses.",
     "log": "Look into the files of a log: dump, verify, repair.",
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",
 }
 
-SECURITY = ("acl", "tls", "user")  # the commands in cli/security/
+SECURITY = ("acl", "quota", "tls", "user")  # the commands in cli/security/
 
 _TEXT_SHOWN_MAX = 100
 _COMPLETION = "_BARNABAS_COMPLETE"  # what the shell sets to ask for completions

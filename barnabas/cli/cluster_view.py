@@ -93,6 +93,15 @@ def reasons(details: Mapping[int, "BrokerDetails"]) -> dict[tuple[str, int], str
     }
 
 
+def throttled_rows(details: Mapping[int, "BrokerDetails"]) -> list[Row]:
+    """Clients that were over their quota in the last minute."""
+    return [
+        {"broker": id_, **each._asdict()}
+        for id_, own in sorted(details.items())
+        for each in own.throttled
+    ]
+
+
 def problem_rows(view: "MetadataSnapshot") -> list[Row]:
     """Partitions without a leader, or with replicas that are not in sync; the worst first."""
     rows = []

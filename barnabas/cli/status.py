@@ -14,8 +14,8 @@ _SHOWN_MAX = 20
 @cluster_options
 @click.pass_context
 def command(ctx: click.Context, output: str) -> None:
-    """Show the brokers and their health, the controller, and partitions that are offline or
-    under-replicated."""
+    """Show the brokers and their health, the controller, partitions that are offline or
+    under-replicated, and clients that are over their quota."""
     from barnabas.system.machine import boot_id
 
     view, details = cluster_view.look(ctx)
@@ -23,6 +23,7 @@ def command(ctx: click.Context, output: str) -> None:
     brokers = cluster_view.broker_rows(view, details, boot_id())
     problems = cluster_view.problem_rows(view)
     topics, partitions = cluster_view.counts(view)
+    throttled = cluster_view.throttled_rows(details)
     reasons = cluster_view.reasons(details)
     for row in problems:
         if why := reasons.get((row["topic"], row["partition"])):
@@ -41,6 +42,7 @@ def command(ctx: click.Context, output: str) -> None:
             "partitions": partitions,
             "offline": offline,
             "under_replicated": [row for row in problems if row not in offline],
+            "throttled": throttled,
         }
         write_document(document, output)
         return
@@ -55,3 +57,9 @@ def command(ctx: click.Context, output: str) -> None:
             click.echo(f"{row['topic']}:{row['partition']} is offline: {row['reason']}")
     if len(problems) > _SHOWN_MAX:
         click.echo(f"and {len(problems) - _SHOWN_MAX} more: --output json shows all", err=True)
+    for row in throttled[:_SHOWN_MAX]:
+        click.echo(
+            f"{row['entity']} is over {row['quota']}={row['limit']:.15g} of {row['source']}: in the"
+            f" last minute told {row['times']} times to wait, {row['wait_ms'] / 1000:.1f} s in"
+            f" total, by broker {row['broker']}"
+        )

@@ -7,7 +7,7 @@ properties: the format of server.properties files
 alter: whether a setting may be changed
 describe: the response to DescribeConfigs
 topic, group, client, client_security, client_metrics: the options of each
-broker, broker_authorizer, broker_listeners, broker_log, broker_roles, broker_sasl,
+broker, broker_access, broker_listeners, broker_log, broker_roles, broker_sasl,
 broker_tls: the options of a broker
 listener_options: options of one listener (`listener.name.NAME.OPTION`)
 no_effect: options that are accepted and have no effect

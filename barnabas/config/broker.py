@@ -8,10 +8,9 @@ Not here: Kafka's options without a meaning here (unsupported.py).
 
 from collections.abc import Mapping
 
-from barnabas.config.broker_authorizer import AuthorizerOptions
+from barnabas.config.broker_access import AuthorizerOptions, QuotaOptions
 from barnabas.config.broker_listeners import ListenerOptions
 from barnabas.config.broker_log import LogOptions
-from barnabas.config.broker_quotas import QuotaOptions
 from barnabas.config.broker_roles import RoleOptions
 from barnabas.config.broker_sasl import SaslOptions
 from barnabas.config.broker_tls import TlsOptions

@@ -222,7 +222,7 @@ def config_data(settings: Mapping[str, str]) -> bytes:
 
 
 def read_config(path: str, data: bytes) -> dict[str, str]:
-    if not data:  # created for the nodes below it
+    if not data and path.startswith(f"{USER_CONFIGS}/"):  # created for the nodes below it
         return {}
     settings = read_json(path, data).get("config")
     if not isinstance(settings, dict) or not all(isinstance(v, str) for v in settings.values()):

@@ -5,5 +5,6 @@
 - principal_mapping: the user of a certificate's subject; regex: patterns for that
 - sasl: mechanisms, credentials, and the order of requests of a login
 - acl: access rules and their decision
+- quotas: how much a client may use
 Not here: connections, the keeper, certificates (broker/security/, client/security/).
 """

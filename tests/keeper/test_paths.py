@@ -96,3 +96,19 @@ def test_a_group_of_any_name_has_a_node_of_its_own(name: str) -> None:
 def test_a_node_with_a_name_of_another_kind_is_taken_as_it_is() -> None:
     assert paths.entity_name("100%") == "100%"
     assert paths.entity_name("%FF") == "%FF"
+
+
+def test_a_user_whose_node_was_created_for_its_clients_has_no_settings() -> None:
+    """ZooKeeper-era Kafka creates it without data."""
+    assert paths.read_config("/config/users/alice", b"") == {}
+
+
+@pytest.mark.parametrize("name", ["alice", "", "<default>", "a/b c", "..", "%41"])
+def test_an_entity_is_found_by_the_path_of_its_settings(name: str) -> None:
+    for kind in (paths.USERS, paths.CLIENTS, paths.IPS, paths.GROUPS):
+        path = paths.entity_config(kind, name)
+        assert paths.entity_at(path.removeprefix("/config/")) == (kind, name)
+    pair = f"{name}\0{name}"
+    path = paths.entity_config(paths.USER_CLIENTS, pair)
+    assert path.startswith("/config/users/")
+    assert paths.entity_at(path.removeprefix("/config/")) == (paths.USER_CLIENTS, pair)

@@ -15,6 +15,7 @@ from barnabas.wire.messages.describe_broker import (
     DescribeBrokerResponse,
     DescribedLogDir,
     OfflinePartition,
+    ThrottledClient,
 )
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 EVENTS_MAX = 10_000
 OFFLINE_MAX = 1_000
+THROTTLED_MAX = 100
+TEXT_LENGTH_MAX = 300
 
 
 def handle(broker: "Broker", request: DescribeBrokerRequest, call: Call) -> DescribeBrokerResponse:
@@ -47,7 +50,25 @@ def handle(broker: "Broker", request: DescribeBrokerRequest, call: Call) -> Desc
             for each in health.log_dirs
         ],
         offline=_offline(broker),
+        throttled=_throttled(broker),
     )
+
+
+def _throttled(broker: "Broker") -> list[ThrottledClient]:
+    """Those of the last minute, the latest first."""
+    if broker.quotas is None:
+        return []
+    return [
+        ThrottledClient(
+            entity=str(recent.limit.shared_by)[:TEXT_LENGTH_MAX],
+            quota=recent.kind.value,
+            limit=recent.limit.value,
+            source=str(recent.limit.source)[:TEXT_LENGTH_MAX],
+            times=recent.times,
+            wait_ms=recent.wait_ms,
+        )
+        for recent in broker.quotas.log.lately()[:THROTTLED_MAX]
+    ]
 
 
 def _offline(broker: "Broker") -> list[OfflinePartition]:

@@ -15,12 +15,21 @@ REMEMBERED_MAX = 1_000
 TEXT_LENGTH_MAX = 300
 
 
-class _Recent:
-    __slots__ = ("logged_ms", "repeated", "waited_ms")
+class RecentThrottling:
+    """Of the clients that share one limit. `times` and `wait_ms`: of the last minute or two;
+    `repeated`, `repeated_ms`: what is not in the log yet."""
 
-    def __init__(self, now_ms: int) -> None:
-        self.logged_ms = now_ms
-        self.repeated = self.waited_ms = 0
+    __slots__ = (
+        "kind", "last_ms", "limit", "logged_ms", "repeated", "repeated_ms", "times", "wait_ms",
+    )  # fmt: skip
+
+    def __init__(self, kind: QuotaKind, limit: FoundLimit, wait_ms: int, now_ms: int) -> None:
+        self.kind = kind
+        self.limit = limit
+        self.logged_ms = self.last_ms = now_ms
+        self.times = 1
+        self.wait_ms = wait_ms
+        self.repeated = self.repeated_ms = 0
 
 
 class ThrottleLog:
@@ -29,7 +38,7 @@ class ThrottleLog:
     def __init__(self, log: Logger, now_ms: Callable[[], int]) -> None:
         self._log = log
         self._now_ms = now_ms
-        self._recent: dict[tuple[QuotaKind, QuotaEntity], _Recent] = {}
+        self._recent: dict[tuple[QuotaKind, QuotaEntity], RecentThrottling] = {}
         self.times = dict.fromkeys(QuotaKind, 0)
         """How often a client had to wait, by kind of quota."""
         self.wait_ms = dict.fromkeys(QuotaKind, 0)
@@ -51,7 +60,10 @@ class ThrottleLog:
         recent = self._recent.get(key)
         if recent is not None and now_ms - recent.logged_ms < REPEAT_MS:
             recent.repeated += 1
-            recent.waited_ms += wait_ms
+            recent.repeated_ms += wait_ms
+            recent.times += 1
+            recent.wait_ms += wait_ms
+            recent.limit, recent.last_ms = limit, now_ms
             return
         values: dict[str, object] = {
             "principal": principal[:TEXT_LENGTH_MAX],
@@ -65,12 +77,18 @@ class ThrottleLog:
         }
         if recent is not None and recent.repeated:
             values["repeated"] = recent.repeated
-            values["repeated_wait_ms"] = recent.waited_ms
+            values["repeated_wait_ms"] = recent.repeated_ms
         self._log.warning("client throttled", **values)
         self._recent.pop(key, None)
         if len(self._recent) >= REMEMBERED_MAX:
             del self._recent[next(iter(self._recent))]
-        self._recent[key] = _Recent(now_ms)
+        self._recent[key] = RecentThrottling(kind, limit, wait_ms, now_ms)
+
+    def lately(self) -> list[RecentThrottling]:
+        """Those that were over their quota in the last minute, the latest first."""
+        since_ms = self._now_ms() - REPEAT_MS
+        found = [each for each in self._recent.values() if each.last_ms >= since_ms]
+        return sorted(found, key=lambda each: each.last_ms, reverse=True)
 
     def flush(self) -> None:
         """The broker stops: log the counts so far."""
@@ -81,7 +99,7 @@ class ThrottleLog:
                     of=str(entity)[:TEXT_LENGTH_MAX],
                     quota=kind.value,
                     repeated=recent.repeated,
-                    repeated_wait_ms=recent.waited_ms,
+                    repeated_wait_ms=recent.repeated_ms,
                 )
         self._recent.clear()
 

@@ -3,6 +3,7 @@
 - acl: `barnabas acl`
 - acl_rules: access rules from and to a cluster, and in files
 - acl_text: access rules and decisions as text
+- quota: `barnabas quota`
 - tls: `barnabas tls`
 - user: `barnabas user`
 - dev_certificates: a certificate authority for development

@@ -74,6 +74,17 @@ class LogDirState(NamedTuple):
     reason: str
 
 
+class Throttling(NamedTuple):
+    """Clients that share a quota and were over it in the last minute; `source` has the limit."""
+
+    entity: str
+    quota: str
+    limit: float
+    source: str
+    times: int
+    wait_ms: int
+
+
 class BrokerDetails(NamedTuple):
     """What a Barnabas broker reports about itself; `epoch` is -1 for a lone broker."""
 
@@ -91,6 +102,7 @@ class BrokerDetails(NamedTuple):
     log_dirs: tuple[LogDirState, ...] = ()
     offline: Mapping[TopicPartition, str] = MappingProxyType({})
     """The controller's reason why a partition has no leader, and the remedy."""
+    throttled: tuple[Throttling, ...] = ()
 
 
 class ClusterAdmin:
@@ -153,6 +165,10 @@ class ClusterAdmin:
                     answer.log_lines_dropped,
                     tuple(LogDirState(d.path, d.state, d.reason) for d in answer.log_dirs),
                     {TopicPartition(e.topic, e.partition): e.reason for e in answer.offline},
+                    tuple(
+                        Throttling(e.entity, e.quota, e.limit, e.source, e.times, e.wait_ms)
+                        for e in answer.throttled
+                    ),
                 )
         return found
 

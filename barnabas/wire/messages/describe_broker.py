@@ -3,7 +3,17 @@
 An API of Barnabas for its own client (docs/adr/0010).
 """
 
-from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, Struct, message, since, tagged
+from barnabas.wire.codec import (
+    Float64,
+    Int16,
+    Int32,
+    Int64,
+    ProtocolMessage,
+    Struct,
+    message,
+    since,
+    tagged,
+)
 
 
 @message(api_key=20_002, versions="0-1", flexible="0+")
@@ -50,6 +60,17 @@ class OfflinePartition(Struct):
     reason: str
 
 
+class ThrottledClient(Struct):
+    """Clients that share a quota and were over it in the last minute. `source` has the limit."""
+
+    entity: str
+    quota: str
+    limit: Float64
+    source: str
+    times: Int64
+    wait_ms: Int64
+
+
 @message(api_key=20_002, versions="0-1", flexible="0+")
 class DescribeBrokerResponse(ProtocolMessage):
     """`machine` tells whether a process id means anything where it is read.
@@ -75,3 +96,4 @@ class DescribeBrokerResponse(ProtocolMessage):
     log_dirs: list[DescribedLogDir] = since(1, default=[], ignorable=True)
     offline: list[OfflinePartition] = tagged(0, since=0, default=[], ignorable=True)
     error_code: Int16 = tagged(1, since=0, default=0, ignorable=True)
+    throttled: list[ThrottledClient] = tagged(2, since=0, default=[], ignorable=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.config.broker_authorizer import STANDARD_AUTHORIZER
+from barnabas.config.broker_access import STANDARD_AUTHORIZER
 from barnabas.model.errors import Code
 from barnabas.security.acl.rules import (
     AclOperation,
