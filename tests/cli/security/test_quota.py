@@ -1,7 +1,9 @@
 """`barnabas quota` on a broker."""
 
 import json
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,3 +118,22 @@ def test_the_status_names_clients_over_their_quota(
     document = json.loads(barnabas("status", "--output", "json", servers=servers).out)
     assert document["throttled"][0]["times"] >= 1
     quota("delete", "--client-id-default")
+
+
+def test_the_commands_of_the_page_work(quota: QuotaCommand) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "SECURITY.md").read_text()
+    section = page.partition("\n## Quotas\n")[2]
+    block = section.split("```")[1]
+    commands = [line for line in block.splitlines() if line]
+    assert len(commands) == 8
+    for line in commands:
+        program, name, *arguments = shlex.split(line)
+        assert (program, name) == ("barnabas", "quota")
+        quota(*arguments)
+    assert {row["user"] for row in quota.listed()} == {"alice", "(default)"}
+    for entity in (
+        ("--user", "alice"),
+        ("--user", "alice", "--client-id", "reports"),
+        ("--user-default",),
+    ):
+        quota("delete", *entity)
