@@ -26,12 +26,16 @@ from barnabas.wire.messages.alter_client_quotas import (
 if TYPE_CHECKING:
     from barnabas.broker.context import GroupsContext
 
+ENTITIES_MAX = 10_000  # each is one write to the keeper
+
 Named = tuple[tuple[str, str | None], ...]
 
 
 async def handle(
     broker: "GroupsContext", request: AlterClientQuotasRequest, call: Call
 ) -> AlterClientQuotasResponse:
+    if len(request.entries) > ENTITIES_MAX:
+        return _too_many(request)
     times = Counter(_named(entry) for entry in request.entries)
     results = []
     for named, entry in {_named(entry): entry for entry in request.entries}.items():
@@ -60,6 +64,16 @@ async def handle(
             )
         )
     return AlterClientQuotasResponse(entries=results)
+
+
+def _too_many(request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    problem = f"{len(request.entries)} entities in one request; at most {ENTITIES_MAX} are accepted"
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryResult(error_code=Code.INVALID_REQUEST, error_message=problem, entity=entry.entity)
+            for entry in request.entries
+        ]
+    )
 
 
 def _named(entry: EntryData) -> Named:

@@ -43,18 +43,20 @@ _READS_MAX = 4  # in one turn of the loop
 
 
 class _Pending:
-    __slots__ = ("answer", "deadline", "future", "sent_at")
+    __slots__ = ("answer", "deadline", "future", "sent_at", "timeout_s")
 
     def __init__(
         self,
         future: "asyncio.Future[Any]",
         answer: type[ProtocolMessage],
         sent_at: float,
+        timeout_s: float,
         deadline: float,
     ) -> None:
         self.future = future
         self.answer = answer
         self.sent_at = sent_at
+        self.timeout_s = timeout_s
         self.deadline = deadline
 
 
@@ -140,6 +142,7 @@ class AsyncioConnection:
         self._timer: asyncio.TimerHandle | None = None
         self._problem: KafkaError | None = None
         self._silent_ms = 0  # when it was closed
+        self._read_at = 0.0  # over a quota: the broker reads nothing before
         loop.add_reader(opened.fileno(), _weakly(self._readable))
         self._forgotten = weakref.finalize(self, _let_go, loop, opened, self._owner)
         self._forgotten.atexit = False
@@ -151,7 +154,8 @@ class AsyncioConnection:
     def silent_ms(self) -> int:
         if not self._pending:
             return self._silent_ms
-        return int((self._loop.time() - self._pending[0].sent_at) * 1000)
+        since = max(self._pending[0].sent_at, self._read_at)
+        return max(0, int((self._loop.time() - since) * 1000))
 
     async def greet(self, timeout_ms: int) -> None:
         parts: list[Any] | None = self._session.greeting()
@@ -267,8 +271,9 @@ class AsyncioConnection:
     def _expect(self, answer: type[M], timeout_ms: int) -> "asyncio.Future[M]":
         waiting: asyncio.Future[M] = self._loop.create_future()
         now = self._loop.time()
-        deadline = now + timeout_ms / 1000
-        self._pending.append(_Pending(waiting, answer, now, deadline))
+        timeout_s = timeout_ms / 1000
+        deadline = max(now, self._read_at) + timeout_s
+        self._pending.append(_Pending(waiting, answer, now, timeout_s, deadline))
         self._watch(deadline)
         return waiting
 
@@ -283,8 +288,17 @@ class AsyncioConnection:
         pending = self._pending.popleft()
         if not isinstance(response, pending.answer):
             raise Corrupt(f"a {type(response).__name__} came for a {pending.answer.__name__}")
+        wait_ms = getattr(response, "throttle_time_ms", 0)
+        if wait_ms > 0:
+            self._throttled(wait_ms / 1000)
         if not pending.future.done():
             pending.future.set_result(response)
+
+    def _throttled(self, wait_s: float) -> None:
+        """This client is over a quota (KIP-219): requests get that much more time."""
+        self._read_at = max(self._read_at, self._loop.time() + wait_s)
+        for pending in self._pending:
+            pending.deadline = max(pending.deadline, self._read_at + pending.timeout_s)
 
     def _write(self, parts: list[Any]) -> None:
         rest = views_of(parts)

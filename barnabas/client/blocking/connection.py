@@ -42,25 +42,28 @@ M = TypeVar("M", bound=ProtocolMessage)
 class BlockingResponse(Generic[M]):
     """What a request will be answered with. To be waited for on the thread that wants it."""
 
-    __slots__ = ("_deadline", "_kind", "connection", "response", "sent_at")
+    __slots__ = ("_kind", "_timeout_s", "connection", "deadline", "response", "sent_at")
 
     def __init__(self, connection: "BlockingConnection", kind: type[M], deadline: float) -> None:
         self.connection = connection
         self._kind = kind
-        self._deadline = deadline
         self.sent_at = time.monotonic()
+        self._timeout_s = deadline - self.sent_at
+        self.deadline = deadline
         self.response: ProtocolMessage | None = None
 
     def done(self) -> bool:
         return (
-            self.response is not None
-            or self.connection.closed
-            or time.monotonic() >= self._deadline
+            self.response is not None or self.connection.closed or time.monotonic() >= self.deadline
         )
+
+    def read_at(self, at: float) -> None:
+        """The broker reads the request at that time, or later."""
+        self.deadline = max(self.deadline, at + self._timeout_s)
 
     def wait(self) -> M:
         if self.response is None:
-            self.connection.read_until(self, self._deadline)
+            self.connection.read_until(self)
         response = self.response
         if not isinstance(response, self._kind):
             raise Corrupt(f"a {type(response).__name__} came for a {self._kind.__name__}")
@@ -133,6 +136,7 @@ class BlockingConnection:
         self._pending: deque[BlockingResponse[Any]] = deque()
         self._problem: KafkaError | None = None
         self._silent_ms = 0  # when it was closed
+        self._read_at = 0.0  # over a quota: the broker reads nothing before
         self._ahead = False
         self._unsent: list[memoryview] = []  # sent ahead, and the socket has not taken it yet
         self.queued = 0  # bytes sent ahead so far
@@ -147,7 +151,8 @@ class BlockingConnection:
         if self.closed:
             return self._silent_ms
         try:
-            return int((time.monotonic() - self._pending[0].sent_at) * 1000)
+            since = max(self._pending[0].sent_at, self._read_at)
+            return max(0, int((time.monotonic() - since) * 1000))
         except IndexError:  # another thread may have taken in the last answer
             return 0
 
@@ -260,12 +265,12 @@ class BlockingConnection:
             self._check_open()
             self._receive()
 
-    def read_until(self, answer: BlockingResponse[Any], deadline: float) -> None:
+    def read_until(self, answer: BlockingResponse[Any]) -> None:
         """Take answers in until this one has come."""
         with self._lock:
             while answer.response is None:
                 self._check_open()
-                self._receive(deadline)
+                self._receive(answer.deadline)
 
     def _receive(self, deadline: float | None = None) -> None:
         """Read once: what comes until the deadline, or what has come by now."""
@@ -283,6 +288,9 @@ class BlockingConnection:
             while count:
                 for response in self._session.received(count):
                     self._pending.popleft().response = response
+                    wait_ms = getattr(response, "throttle_time_ms", 0)
+                    if wait_ms > 0:
+                        self._throttled(wait_ms / 1000)
                 count = self._socket.read_decrypted(self._session.room())
         except OSError as problem:
             raise self._end(lost(self.address, problem)) from None
@@ -294,8 +302,15 @@ class BlockingConnection:
 
     def _expect(self, answer: type[M], deadline: float) -> BlockingResponse[M]:
         waiting = BlockingResponse(self, answer, deadline)
+        waiting.read_at(self._read_at)
         self._pending.append(waiting)
         return waiting
+
+    def _throttled(self, wait_s: float) -> None:
+        """This client is over a quota (KIP-219): requests get that much more time."""
+        self._read_at = max(self._read_at, time.monotonic() + wait_s)
+        for waiting in self._pending:
+            waiting.read_at(self._read_at)
 
     def _write(self, parts: list[Any], deadline: float) -> None:
         rest = views_of(parts)

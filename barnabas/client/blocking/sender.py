@@ -57,7 +57,14 @@ class _Sent(NamedTuple):
     answer: BlockingResponse[ProduceResponse] | None  # without acks: none will come
     connection: BlockingConnection
     end: int  # of the request, in the bytes sent on this connection
-    deadline: int
+    sent_deadline: int
+
+    @property
+    def deadline(self) -> int:
+        """Later, if the broker does not read for a while."""
+        if self.answer is None:
+            return self.sent_deadline
+        return max(self.sent_deadline, int(self.answer.deadline * 1000))
 
 
 class SocketWakeUp:

@@ -184,3 +184,13 @@ async def test_a_bad_filter_is_refused_without_entries(tmp_path: Path) -> None:
         response = await run.ask(request, describing.DescribeClientQuotasResponse)
         assert response.error_code == Code.UNSUPPORTED_VERSION
         assert response.entries is None
+
+
+async def test_a_request_for_very_many_entities_is_refused_as_a_whole(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as run:
+        many = [
+            entry({"user": str(number)}, {"producer_byte_rate": 1.0}) for number in range(10_001)
+        ]
+        results = await alter(run, *many)
+        assert {result.error_code for result in results} == {Code.INVALID_REQUEST}
+        assert await describe(run) == []
