@@ -171,9 +171,11 @@ async def test_a_closed_connection_does_not_stay_in_memory_until_its_time_is_ove
         wire = run.connect()
         assert await produce(run, 1_000, wire)
         connection = next(each for each in run.broker.connections if each._stream is wire)
+        assert run.broker.quotas is not None
+        (timer,) = run.broker.quotas._muted[connection]
         connection.close("gone")
-    assert run.broker.quotas is not None
-    assert run.broker.quotas.muted == 0
+        assert timer.cancelled()
+        assert run.broker.quotas.muted == 0
 
 
 async def test_what_is_remembered_of_clients_is_bounded(
@@ -219,6 +221,9 @@ async def test_a_consumer_over_its_quota_gets_no_records_and_waits(run: Running)
     assert second.throttle_time_ms > 0
     assert second.responses == []
     assert not is_read(run.wire)
+    usage = run.broker.quotas and run.broker.quotas.usage(QuotaKind.FETCH, "ANONYMOUS", "test")
+    assert usage
+    assert usage.rate.total(run.broker.clock.monotonic_ms()) == fetched(first), "not sent, not used"
     await end_quotas(run)
     third = await run.ask(fetch_request(2, **limit), FetchResponse, 12)
     assert fetched(third) > 8_000

@@ -114,3 +114,4 @@ async def test_topics_are_counted_where_the_client_is_connected(three: Clustered
     quotas = three.brokers[controller].quotas
     assert quotas is not None
     assert quotas.log.times[QuotaKind.MUTATION] == 0
+    assert not [key for key in quotas._usage if key[0] is QuotaKind.MUTATION], "counted twice"
