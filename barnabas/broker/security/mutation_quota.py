@@ -29,8 +29,10 @@ def limited_mutations(quotas: "ClientQuotas", key: int, handle: Handle) -> Handl
     strict_since = STRICT_SINCE[key]
 
     def limited(broker: "Broker", request: Any, call: Call) -> Any:
+        if is_of_broker(broker, call):
+            return handle(broker, request, call)
         usage = quotas.usage(QuotaKind.MUTATION, call.connection.principal.name, call.client_id)
-        if usage is None or is_of_broker(broker, call):
+        if usage is None:
             return handle(broker, request, call)
         return _Mutations(broker, quotas, usage, key, call.version >= strict_since).handle(
             handle, request, call
