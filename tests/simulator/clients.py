@@ -143,6 +143,7 @@ class Writer(Client):
         if metadata is None:
             self.failed += 1
             self.tell(f"gave up {value!r}: {error}"[:200])
+            self.world.story.gave_up.add(self.name)
             return
         self.acked += 1
         self.last_ack_us[metadata.partition] = self.world.schedule.now_us

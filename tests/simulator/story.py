@@ -10,6 +10,7 @@ from tests.simulator.loop import Schedule
 LINES_MAX = 20_000
 _DIGITS = str.maketrans("", "", "0123456789")
 _DULL = {"connection closed", "broker lost"}
+OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 class Line(NamedTuple):
@@ -28,6 +29,7 @@ class Story:
         self._schedule = schedule
         self.lines: list[Line] = []
         self.counts: Counter[str] = Counter()
+        self.gave_up: set[object] = set()  # clients that gave up a record
         self._hash = sha256()
 
     def tell(self, who: str, text: str) -> None:
@@ -78,5 +80,9 @@ class StoryLogger(Logger):
             return
         if "trace" in values:
             self.faults.append(f"{event}\n{values['trace']}")
+        # A producer that gave up no batch sends them in order. After this error librdkafka would
+        # send all that is in flight again in a new epoch, also what was written.
+        if values.get("code") == OUT_OF_ORDER and values.get("client") not in self._story.gave_up:
+            self.faults.append(f"{event}: {values}")
         pairs = " ".join(f"{key}={value}" for key, value in values.items() if key != "trace")
         self._story.tell(self._who, f"{LEVELS[level]}: {event} {pairs}"[:600])
