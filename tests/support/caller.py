@@ -43,6 +43,7 @@ MAY_DIFFER = {
     "cluster_id", "documentation", "error_message", "host", "log_dir", "port", "producer_id",
     "throttle_time_ms", "topic_id", "total_bytes", "usable_bytes",
 }  # fmt: skip
+CLIENT_ID = "same answers"
 READY_S_MAX = 60
 TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -51,7 +52,10 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 class Caller:
     """One connection, one request after the other."""
 
-    def __init__(self, target: BrokerProcess | KafkaBroker) -> None:
+    def __init__(
+        self, target: BrokerProcess | KafkaBroker, client_id: str = "same answers"
+    ) -> None:
+        self._client_id = client_id
         self._socket = socket.create_connection((target.host, target.port), timeout=READY_S_MAX)
 
     def close(self) -> None:
@@ -59,7 +63,7 @@ class Caller:
 
     def ask(self, request: ProtocolMessage, version: int) -> ProtocolMessage:
         key = type(request).api_key
-        self._socket.sendall(request_frame(key, version, 1, "same answers", request))
+        self._socket.sendall(request_frame(key, version, 1, self._client_id, request))
         (size,) = struct.unpack(">i", self._take(4))
         return read_response(self._take(size), key, version)[1]
 

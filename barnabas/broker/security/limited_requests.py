@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 PRODUCE, FETCH = 0, 1
 WRITE_TXN_MARKERS = 27
 EXEMPT = (*BETWEEN_BROKERS, WRITE_TXN_MARKERS)
-SIZE_BYTES = 4  # before each frame
 
 Decode = Callable[[Any, int, int], Any]
 Handle = Callable[["Broker", Any, Call], Any]
@@ -51,7 +50,7 @@ class LimitedRequests:
         self._began = 0.0
 
     def decode(self, frame: memoryview, version: int, position: int) -> Any:
-        self._size = len(frame) + SIZE_BYTES
+        self._size = len(frame)
         self._began = perf_counter()
         return self._decode(frame, version, position)
 

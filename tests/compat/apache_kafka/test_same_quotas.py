@@ -1,12 +1,26 @@
 """Quotas: the same changes and questions to Apache Kafka and to us, answer compared with answer."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from barnabas.wire.messages import alter_client_quotas as altering
 from barnabas.wire.messages import describe_client_quotas as describing
-from tests.support.caller import Caller
+from barnabas.wire.messages.create_topics import CreateTopicsRequest
+from barnabas.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from barnabas.wire.records import Record, encode_batch
+from tests.process import BrokerProcess
+from tests.support.caller import READY_S_MAX, Caller, creatable
+from tests.support.kafka import KafkaBroker
+
+Broker = BrokerProcess | KafkaBroker
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 TIME, MUTATION = "request_percentage", "controller_mutation_rate"
@@ -149,3 +163,71 @@ def test_quotas_are_altered_and_described_alike(us: Caller, them: Caller, versio
             alter(caller, gone, version, validate_only=False)
     assert not differences, "\n".join(map(str, differences))
     assert describe(us, [], False, version)["entries"] == []
+
+
+@contextmanager
+def limit(broker: Broker, client_id: str, key: str, value: float) -> Iterator[None]:
+    """Until the end of the block."""
+    caller = Caller(broker)
+    entity: list[Pair] = [("client-id", client_id)]
+    alter(caller, [(entity, [(key, value)])], 1, validate_only=False)
+    deadline = time.monotonic() + READY_S_MAX
+    while not describe(caller, [("client-id", 0, client_id)], True, 1)["entries"]:
+        assert time.monotonic() < deadline
+    yield
+    alter(caller, [(entity, [(key, None)])], 1, validate_only=False)
+    caller.close()
+
+
+def told_to_wait(broker: Broker, topic: str) -> int:
+    """By the first answer that says so; before it, Kafka's broker did not know of the quota. The
+    client has the name of the topic."""
+    records = memoryview(encode_batch([Record(0, 1, b"key", b"v" * 50_000, ())]))
+    data = PartitionProduceData(index=0, records=records)
+    request = ProduceRequest(
+        transactional_id=None, acks=1, timeout_ms=10_000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+    )  # fmt: skip
+    deadline = time.monotonic() + READY_S_MAX
+    while True:
+        assert time.monotonic() < deadline, "never told to wait"
+        caller = Caller(broker, topic)
+        response: Any = caller.ask(request, 12)
+        caller.close()
+        if response.throttle_time_ms:
+            return int(response.throttle_time_ms)
+
+
+def test_a_producer_is_told_to_wait_equally_long(
+    broker: BrokerProcess, kafka: KafkaBroker, us: Caller, them: Caller, topic: str
+) -> None:
+    waits = []
+    for caller, each in ((us, broker), (them, kafka)):
+        caller.create(topic)
+        with limit(each, topic, PRODUCE, 1000.0):
+            waits.append(told_to_wait(each, topic))
+    ours, theirs = waits
+    assert ours == theirs
+
+
+def created(broker: Broker, topic: str, version: int) -> dict[str, int]:
+    """The code for each of three topics, and whether the client must wait."""
+    names = [f"{topic}-{version}-{number}" for number in range(3)]
+    caller = Caller(broker, topic)
+    request = CreateTopicsRequest(topics=[creatable(name, 6) for name in names], timeout_ms=30_000)
+    response: Any = caller.ask(request, version)
+    caller.close()
+    codes = {each.name: int(each.error_code) for each in response.topics}
+    return {**codes, "waits": int(response.throttle_time_ms > 0)}
+
+
+@pytest.mark.parametrize("version", [5, 6, 7])
+def test_partitions_over_the_quota_are_refused_alike(
+    broker: BrokerProcess, kafka: KafkaBroker, topic: str, version: int
+) -> None:
+    answers = []
+    for each in (broker, kafka):
+        with limit(each, topic, MUTATION, 1.0):
+            answers.append(created(each, topic, version))
+    assert answers[0] == answers[1]
+    assert answers[0]["waits"]
