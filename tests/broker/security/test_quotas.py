@@ -20,6 +20,7 @@ from barnabas.model.errors import Code
 from barnabas.security.quotas.quota_limits import KIND_NAMES, QuotaKind
 from barnabas.wire.apis import APIS
 from barnabas.wire.frames import request_frame
+from barnabas.wire.messages import alter_client_quotas as altering
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -45,6 +46,8 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.records import Record, encode_batch
 from tests.broker.handlers.test_client_quotas import alter, entry, set_quota
 from tests.broker.running import Running, Wire, creatable, running_broker
+from tests.broker.security.logging_in import PASSWORD, keeper_with, log_in
+from tests.broker.security.logging_in import SETTINGS as LOGIN
 from tests.waiting import eventually
 
 USER = {"user": "ANONYMOUS"}
@@ -368,6 +371,55 @@ async def test_older_versions_are_not_refused_but_wait(run: Running) -> None:
     codes, wait_ms = await create(run, 5, "a", "b", "c")
     assert codes == [0, 0, 0]
     assert 6_000 < wait_ms <= 7_000
+
+
+# With logins and access rules
+
+
+async def test_a_user_that_has_logged_in_cannot_avoid_its_quota(tmp_path: Path) -> None:
+    """Not by another client id, nor by another connection; and its password stays."""
+    keeper = keeper_with({"alice": PASSWORD, "bob": PASSWORD})
+    async with running_broker(tmp_path, LOGIN, keeper) as run:
+        alice, again, bob = run.connect(), run.connect(), run.connect()
+        await log_in(run, bob, user="bob")
+        request = CreateTopicsRequest(topics=[creatable("t")])
+        await run.ask(request, CreateTopicsResponse, wire=bob)
+        change = altering.AlterClientQuotasRequest(
+            entries=[entry({"user": "alice"}, {"producer_byte_rate": 100.0})], validate_only=False
+        )
+        await run.ask(change, altering.AlterClientQuotasResponse, wire=bob)
+        for number, wire in enumerate((alice, again)):
+            await log_in(run, wire)
+            ask_as(wire, f"client {number}", produce_request(5_000), 12)
+            response = await run.receive(produce_request(1), ProduceResponse, 12, wire)
+            assert response.throttle_time_ms
+        assert await produce(run, 5_000, bob) == 0
+
+
+async def test_what_is_denied_does_not_use_a_quota(tmp_path: Path) -> None:
+    rules = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:bob",
+    }
+    keeper = keeper_with({"alice": PASSWORD, "bob": PASSWORD})
+    async with running_broker(tmp_path, {**LOGIN, **rules}, keeper) as run:
+        alice, bob = run.connect(), run.connect()
+        await log_in(run, alice)
+        await log_in(run, bob, user="bob")
+        change = altering.AlterClientQuotasRequest(
+            entries=[entry(CLIENT, {"controller_mutation_rate": 1.0})], validate_only=False
+        )
+        refused = await run.ask(change, altering.AlterClientQuotasResponse, wire=alice)
+        assert refused.entries[0].error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+        await run.ask(change, altering.AlterClientQuotasResponse, wire=bob)
+        many = CreateTopicsRequest(topics=[creatable(f"a{each}", 100) for each in range(5)])
+        denied = await run.ask(many, CreateTopicsResponse, wire=alice)
+        assert {each.error_code for each in denied.topics} == {Code.TOPIC_AUTHORIZATION_FAILED}
+        assert denied.throttle_time_ms == 0
+        two = CreateTopicsRequest(topics=[creatable("a", 12), creatable("b")])
+        created = await run.ask(two, CreateTopicsResponse, wire=bob)
+        codes = [each.error_code for each in created.topics]
+        assert codes == [0, Code.THROTTLING_QUOTA_EXCEEDED]
 
 
 # What people see
