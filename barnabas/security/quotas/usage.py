@@ -64,38 +64,45 @@ class UsageRate:
             self._samples[self._current].reset(now_ms)
         return self._samples[self._current]
 
-    def _forget_old(self, now_ms: int) -> None:
-        """Samples with nothing within the windows; one that overlaps their beginning stays."""
-        age_ms = self._windows.number * self._windows.window_ms
+    def _look(self, now_ms: int) -> tuple[float, int]:
+        """The total, and the time that it is divided by.
+
+        Samples with nothing within the windows are forgotten; one that overlaps their beginning
+        stays. The time is at least all windows but one, so that a client that has just begun is
+        not taken for a fast one.
+        """
+        number, window_ms = self._windows
+        age_ms = number * window_ms
+        total, oldest_ms = 0.0, now_ms
         for sample in self._samples:
             if now_ms - sample.last_ms >= age_ms:
                 sample.reset(now_ms)
+            else:
+                total += sample.value
+                oldest_ms = min(oldest_ms, sample.start_ms)
+        elapsed_ms = now_ms - oldest_ms
+        missing = number - 1 - elapsed_ms // window_ms
+        if missing > 0:
+            elapsed_ms += missing * window_ms
+        return total, max(elapsed_ms, 1)
 
     def total(self, now_ms: int) -> float:
-        self._forget_old(now_ms)
-        return sum(sample.value for sample in self._samples)
+        return self._look(now_ms)[0]
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """The time that the total is divided by: at least all windows but one, so that a client
-        that has just begun is not taken for a fast one."""
-        self._forget_old(now_ms)
-        oldest = min((sample.start_ms for sample in self._samples), default=now_ms)
-        elapsed = now_ms - oldest
-        window_ms = self._windows.window_ms
-        missing = self._windows.number - 1 - elapsed // window_ms
-        if missing > 0:
-            elapsed += missing * window_ms
-        return max(elapsed, 1)
+        return self._look(now_ms)[1]
 
     def per_second(self, now_ms: int) -> float:
-        return self.total(now_ms) * 1000 / self.elapsed_ms(now_ms)
+        total, elapsed_ms = self._look(now_ms)
+        return total * 1000 / elapsed_ms
 
     def wait_ms(self, limit: float, now_ms: int) -> int:
         """Until the rate is back at the limit, if nothing more is recorded; 0: it is not above."""
-        rate = self.per_second(now_ms)
+        total, elapsed_ms = self._look(now_ms)
+        rate = total * 1000 / elapsed_ms
         if rate <= limit:
             return 0
-        return _rounded((rate - limit) / limit * self.elapsed_ms(now_ms))
+        return _rounded((rate - limit) / limit * elapsed_ms)
 
 
 class UsageBucket:
