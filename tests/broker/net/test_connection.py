@@ -583,3 +583,55 @@ def test_an_answer_that_is_ready_when_it_is_given_leaves_in_its_place() -> None:
     world.answers = answer
     world.receive(b"request1", b"request2", b"request3")
     assert world.stream.sent == b"request1request2request3"
+
+
+def test_a_connection_held_twice_is_read_after_both_holds() -> None:
+    """Two replies of a client over its quota, each with a time to wait."""
+    world = World(MemoryStream())
+    world.connection.hold()
+    world.connection.hold()
+    world.receive(b"a request")
+    world.connection.resume()
+    world.pump()
+    assert world.frames == []
+    assert world.stream.readable is None
+    world.connection.resume()
+    world.pump()
+    assert world.frames == [b"a request"]
+    assert world.stream.readable is not None
+
+
+def test_replies_leave_while_a_connection_is_held() -> None:
+    world = World(MemoryStream())
+    deferred: DeferredReply[Parts] = DeferredReply()
+    world.answers = lambda *_: deferred
+    world.receive(b"a poll..")
+    world.connection.hold()
+    deferred.set([b"its reply"])
+    assert world.stream.sent == b"its reply"
+    assert world.stream.readable is None
+
+
+def test_a_frame_that_a_held_connection_does_not_read_is_not_too_slow() -> None:
+    """Unless memory is short: then it must not keep what others wait for."""
+    world = World(MemoryStream())
+    world.stream.incoming += pack(">i", 100_000) + b"x"
+    world.pump()
+    world.connection.hold()
+    assert not world.connection.too_slow(SLOW_FRAME_MS + 1)
+    assert world.connection.too_slow(SLOW_FRAME_CROWDED_MS + 1, crowded=True)
+    world.context.now_ms = SLOW_FRAME_MS + 1
+    world.connection.resume()
+    world.stream.incoming += b"x" * 99_999
+    world.pump()
+    assert world.frames == [b"x" * 100_000]
+
+
+def test_a_closed_connection_is_not_read_after_its_hold() -> None:
+    world = World(MemoryStream())
+    world.connection.hold()
+    world.connection.close("")
+    world.stream.incoming += pack(">i", 8) + b"too late"
+    world.connection.resume()
+    world.pump()
+    assert world.frames == []
