@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.lake.lake import ROWS_PER_FILE_MAX
+from barnabas.pipeline.lake.files import ROWS_PER_FILE_MAX
 from tests.spark.specs import FIRST_MS, SCHEMA, order, run, spec, write
 from tests.spark.topics import create, grow
 
@@ -97,7 +97,7 @@ def test_small_files_are_joined(spark: Any, our_broker: Any, topic: str, tmp_pat
 def test_a_batch_has_a_file_per_value_and_none_that_is_too_large(
     spark: Any, our_broker: Any, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barnabas.pipeline.lake.lake.ROWS_PER_FILE_MAX", 40)
+    monkeypatch.setattr("barnabas.pipeline.lake.files.ROWS_PER_FILE_MAX", 40)
     servers = our_broker.bootstrap_servers
     create(servers, topic, 2)
     write(servers, topic, [(n, order(n)) for n in range(100)])

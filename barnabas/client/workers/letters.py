@@ -22,6 +22,7 @@ ATTEMPTS = "barnabas.attempts"
 ROUND = "barnabas.round"
 FAILED_AT = "barnabas.failed-at"
 NOT_BEFORE = "barnabas.not-before"
+CUT = "barnabas.cut"  # of a pipeline: the size of a value that was too large for this topic
 BATCH = "barnabas.batch"  # of a pipeline: the query and the number of the batch that wrote it
 
 CAUSE_SIZE_MAX = 500

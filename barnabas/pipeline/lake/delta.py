@@ -1,9 +1,11 @@
 """The log of a Delta table, written with delta-rs: without a jar, and without reading rows.
 
 In: directories of Parquet files that Spark has written below the table. Out: commits.
-Always: files become part of the table in one commit together with the query and the number of the
-batch (Delta's transaction identifiers), so a batch is in the table once, and a batch that is half
-written is not in it at all.
+Always: files become part of the table in one commit together with Delta's transaction identifiers:
+QUERY, with a version that rises by one; QUERY/end, a digest of the batch's end offsets; and for
+each partition QUERY/TOPIC-ID/PARTITION, the offset up to which the table has rows. So a row is in
+the table once, and a batch that is half written is not in it at all. Of two drivers that commit at
+the same time, one is refused.
 Not here: the files (lake.py).
 """
 
@@ -14,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.lake.files import read_files
+from barnabas.pipeline.spark.batch_identity import BatchIdentity, digest, partition_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE_SIZE = 128 * 1024 * 1024
 JOIN_EVERY = 10  # batches
+NONE = -1  # the version of a query that the table has no rows of
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -80,54 +85,100 @@ class DeltaLog:
             self._table.alter.add_columns(added)
             self._table.update_incremental()
 
-    def has(self, query: str, number: int) -> bool:
-        last = self._table.transaction_version(query)
-        return last is not None and last >= number
+    def exists(self) -> bool:
+        """Whether there is a table. It is open then, as it is now."""
+        if not self._delta.DeltaTable.is_deltatable(self._path):
+            return False
+        self._table = self._delta.DeltaTable(self._path)
+        return True
+
+    def reopen(self) -> None:
+        self._table.update_incremental()
+
+    def done(self, identity: BatchIdentity) -> tuple[int, dict[str, int]]:
+        """The last version of a query, and up to where the table has rows of it, of the partitions
+        of this batch. The table stores numbers only, so each partition has one; reading them takes
+        milliseconds each, so they are read only if the table does not end where the batch begins.
+        """
+        last = self._table.transaction_version(identity.query)
+        if last is None:
+            return NONE, {}
+        end = self._table.transaction_version(f"{identity.query}/end")
+        if end == digest(identity.start, identity.topic_ids):
+            ids = identity.topic_ids
+            return last, {partition_key(at, ids): o for at, o in identity.start.items()}
+        found = {}
+        for key in identity.keys().values():
+            offset = self._table.transaction_version(f"{identity.query}/{key}")
+            if offset is not None:
+                found[key] = offset
+        return last, found
 
     def rows(self, spark: "SparkSession") -> "DataFrame | None":
         """All rows of the table, which has no partitions; None if it is empty."""
         from pyspark.sql.types import StructType
 
-        files = self._table.file_uris()
+        files = self._files()
         if not files:
             return None
         schema = StructType.fromJson(json.loads(self._table.schema().to_json()))
-        return spark.read.schema(schema).parquet(*(f"file://{path}" for path in files))
+        return read_files(spark, [f"file:{self._path}/{name}" for name in files], schema)
 
-    def add(self, directory: str, query: str, number: int) -> None:
-        """Adds the files of a directory to the table."""
-        self._write("append", directory, query, number)
-
-    def replace(self, directory: str, query: str, number: int) -> None:
-        """Replaces all files of the table by the files of a directory."""
-        self._write("overwrite", directory, query, number)
-
-    def _write(self, mode: str, directory: str, query: str, number: int) -> None:
+    def commit(
+        self, directory: str, identity: BatchIdentity, version: int, *, replace: bool = False
+    ) -> bool:
+        """Adds the files of a directory to the table, or puts them in the place of all others.
+        False, and nothing is changed, if another program committed for this query since `open`:
+        Delta refuses two concurrent transactions with one identifier.
+        """
+        from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import CommitProperties, Transaction
 
-        self._table.create_write_transaction(
-            self._added(directory),
-            mode,
-            self._table.schema(),
-            self._columns,
-            commit_properties=CommitProperties(
-                app_transactions=[Transaction(query, number, int(time.time() * 1000))]
-            ),
-        )
+        now_ms = int(time.time() * 1000)
+        numbers = {identity.query: version}
+        numbers[f"{identity.query}/end"] = digest(identity.end, identity.topic_ids)
+        _, done = self.done(identity)
+        for key, offset in identity.done_after(done).items():
+            if done.get(key) != offset:
+                numbers[f"{identity.query}/{key}"] = offset
+        try:
+            self._table.create_write_transaction(
+                self._added(directory, at_least_one=replace),
+                "overwrite" if replace else "append",
+                self._table.schema(),
+                self._columns,
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(n, v, now_ms) for n, v in numbers.items()],
+                    custom_metadata={"barnabas.batch": json.dumps(identity.document())},
+                ),
+            )
+        except CommitFailedError:
+            return False
         self._table.update_incremental()
+        return True
 
-    def _added(self, directory: str) -> list[Any]:
+    def directories(self) -> set[str]:
+        """The first part of the path of each file in the table."""
+        return {name.split(os.sep)[0] for name in self._files()}
+
+    def _files(self) -> list[str]:
+        root = os.path.join(self._path, "")
+        return [str(uri).removeprefix(root) for uri in self._table.file_uris()]
+
+    def _added(self, directory: str, *, at_least_one: bool) -> list[Any]:
+        """`at_least_one`: also a file without rows, if there is no other."""
         from deltalake.transaction import AddAction
         from pyarrow import parquet
 
-        found = []
-        for where, _, names in os.walk(os.path.join(self._path, directory)):
+        found: list[Any] = []
+        for where, below, names in os.walk(os.path.join(self._path, directory)):
+            below[:] = sorted(name for name in below if not name.startswith("_"))
             for name in sorted(names):
                 if not name.endswith(".parquet"):
                     continue
                 path = os.path.join(where, name)
                 rows = parquet.read_metadata(path).num_rows
-                if not rows:
+                if not rows and not (at_least_one and not found):
                     continue
                 status = os.stat(path)
                 relative = os.path.relpath(path, self._path)

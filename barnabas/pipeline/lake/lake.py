@@ -1,31 +1,27 @@
 """A topic as a table of files: each record exactly once, or the latest record of each key.
 
-In: the batches of a query. Out: PATH/batch=QUERY-NUMBER/date=.../*.parquet, or a Delta table.
-Always: the bad rows of a batch are written before it is in the table. An attempt to write a batch
-has a directory of its own. Parquet: the directory is hidden until one rename makes it visible,
-under a name that contains the query and the number of the batch. Delta: one commit adds its files,
-and names the query and the number too. Spark repeats a batch with the same records, so a batch that
-is in the table is never written again.
-Not here: Delta's log (delta.py), bad rows (pipeline/run/dead_letters.py).
+In: the batches of a query. Out: a directory of Parquet files, or a Delta table.
+Always: the bad rows of a batch are written before it is in the table. A table knows the offsets up
+to which it has rows (pipeline/spark/batch_identity.py): a row that it has is never written again,
+whichever batch or driver it comes with.
+Not here: the tables (parquet.py, delta_table.py), bad rows (pipeline/run/dead_letters.py).
 """
 
-import os
-import shutil
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.lake.delta import DeltaLog
+from barnabas.pipeline.lake.delta_table import DeltaTable, LatestTable
+from barnabas.pipeline.lake.parquet import ParquetTable
 from barnabas.pipeline.run.dead_letters import BadRowWriter, query_of
 from barnabas.pipeline.run.rows import DELETED, good_rows
 from barnabas.pipeline.run.spec import LATEST, Spec
+from barnabas.pipeline.spark.batch_identity import BatchIdentity
+from barnabas.pipeline.spark.files import directory_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-ROWS_PER_FILE_MAX = 1_000_000
-_HIDDEN = "_unfinished"  # readers of Parquet ignore names that begin with an underscore
 _SESSION = {
     # Spark turns it off for streams that keep state; these batches keep none. With it, Spark joins
     # small partitions and splits large ones before it writes files.
@@ -36,29 +32,36 @@ _SESSION = {
 }
 
 
-def lake_writer(spec: Spec, rows: "DataFrame", repeated: int | None) -> Any:
-    """Writes rows as the source returns them. `repeated`: a batch that an earlier run started."""
-    letters = None if spec.errors.dlq is None else BadRowWriter(spec, repeated)
+def lake_writer(
+    spec: Spec,
+    rows: "DataFrame",
+    identify: Callable[[str, int], BatchIdentity],
+    letters: BadRowWriter | None,
+) -> Any:
+    """Writes rows as the source returns them."""
     table: ParquetTable | DeltaTable | LatestTable
     if spec.sink.format == "parquet":
-        table = ParquetTable(spec)
+        table = ParquetTable(spec, directory_of(rows.sparkSession, str(spec.sink.path)))
     elif spec.sink.keep == LATEST:
         table = LatestTable(spec, key_of(spec))
     else:
         table = DeltaTable(spec)
-    table.check(_shaped(spec, rows).drop(DELETED).schema)
+
+    def shape(batch: "DataFrame") -> "DataFrame":
+        return _shaped(spec, batch)
+
+    table.check(shape(rows).drop(DELETED).schema)
 
     def write(batch: "DataFrame", number: int) -> None:
         spark = batch.sparkSession
-        query = query_of(spark)
+        identity = identify(query_of(spark), number)
         for name, value in _SESSION.items():
             spark.conf.set(name, value)
-        good = _shaped(spec, batch)
-        if table.has(good, query, number):
+        if table.has(identity):
             return
         if letters is not None:
             letters.write(batch, number)
-        table.write(good, query, number)
+        table.write(batch, shape, identity)
 
     return rows.writeStream.foreachBatch(write)
 
@@ -69,6 +72,7 @@ def _shaped(spec: Spec, rows: "DataFrame") -> "DataFrame":
 
     rows = good_rows(spec, rows)
     columns = list(spec.sink.partition_by)
+    check_names(rows.columns, columns, spec.sink.format)
     if "date" in columns and "date" not in rows.columns:
         rows = rows.withColumn("date", f.to_date("_ts"))
     for column in columns:
@@ -80,149 +84,31 @@ def _shaped(spec: Spec, rows: "DataFrame") -> "DataFrame":
     return rows
 
 
+def check_names(names: Iterable[str], columns: list[str], format_: str) -> None:
+    """PipelineError for columns that a reader of the table could not tell apart: Spark and many
+    other readers ignore the case of names.
+    """
+    seen: dict[str, str] = {}
+    reserved = {"batch": "the name of a directory in the table"} if format_ == "parquet" else {}
+    if "date" in columns:
+        reserved["date"] = "the day of the record, by which the table is partitioned"
+    for name in names:
+        low = name.lower()
+        if low in seen:
+            raise PipelineError(
+                f"source.schema: the columns {seen[low]!r} and {name!r} differ only in case, or"
+                " not at all (_topic, _partition, _offset, _ts, _key and _deleted are added to"
+                " each row): rename one of them"
+            )
+        seen[low] = name
+        if low in reserved and name != "date":
+            raise PipelineError(
+                f"source.schema: the column {name!r} would be hidden by {low!r}, {reserved[low]}:"
+                " rename the column"
+                + (", or set sink.partition_by" if low == "date" else ", or set format to delta")
+            )
+
+
 def key_of(spec: Spec) -> str:
     """The column that has the record's key."""
     return "key" if spec.source.format == "bytes" else "_key"
-
-
-class ParquetTable:
-    """A directory per batch."""
-
-    def __init__(self, spec: Spec) -> None:
-        self._path = str(spec.sink.path)
-        self._columns = list(spec.sink.partition_by)
-        self._options = spec.sink.options
-
-    def check(self, schema: Any) -> None:
-        """Files with different columns may be in one table."""
-
-    def has(self, batch: "DataFrame", query: str, number: int) -> bool:
-        return _Files(batch.sparkSession, self._path).exists(f"batch={query}-{number:09d}")
-
-    def write(self, batch: "DataFrame", query: str, number: int) -> None:
-        name = f"{query}-{number:09d}"
-        files = _Files(batch.sparkSession, self._path)
-        files.delete_all(f"{_HIDDEN}/{query}-*")  # directories of attempts that were killed
-        attempt = f"{_HIDDEN}/{name}-{uuid4().hex}"
-        write_files(batch, f"{self._path}/{attempt}", self._columns, self._options)
-        files.rename(attempt, f"batch={name}")
-
-
-class DeltaTable:
-    """A commit per batch. The data files stay in a directory per attempt until they are
-    compacted.
-    """
-
-    def __init__(self, spec: Spec) -> None:
-        path = str(spec.sink.path).removeprefix("file://")
-        self._path = Path(os.path.abspath(path))
-        self._columns = list(spec.sink.partition_by)
-        self._options = spec.sink.options
-        self._log = DeltaLog(str(self._path), self._columns)
-
-    def check(self, schema: Any) -> None:
-        """PipelineError, in one line, if the columns do not fit the existing table."""
-        self._log.check(schema)
-
-    def has(self, batch: "DataFrame", query: str, number: int) -> bool:
-        self._log.open(batch.drop(DELETED).schema)
-        return self._log.has(query, number)
-
-    def write(self, batch: "DataFrame", query: str, number: int) -> None:
-        name = f"{query}-{number:09d}"
-        for killed in self._path.glob(f"{name}-*"):
-            shutil.rmtree(killed, ignore_errors=True)
-        attempt = f"{name}-{uuid4().hex}"
-        rows = self._rows(batch)
-        write_files(rows, f"file://{self._path}/{attempt}", self._columns, self._options)
-        self._commit(attempt, query, number)
-
-    def _rows(self, batch: "DataFrame") -> "DataFrame":
-        return batch
-
-    def _commit(self, attempt: str, query: str, number: int) -> None:
-        self._log.add(attempt, query, number)
-        self._log.join_small_files(number)
-
-
-class LatestTable(DeltaTable):
-    """A row per key: each batch replaces the table."""
-
-    def __init__(self, spec: Spec, key: str) -> None:
-        super().__init__(spec)
-        self._key = key
-
-    def _rows(self, batch: "DataFrame") -> "DataFrame":
-        from pyspark.sql import functions as f
-
-        said = f.format_string(
-            "%s-%d, offset %d has no key: a table of the latest row of each key needs one",
-            "_topic", "_partition", "_offset",
-        )  # fmt: skip
-        keyed = f.when(f.col(self._key).isNotNull(), True).otherwise(
-            f.raise_error(said).cast("boolean")
-        )
-        rows = batch.where(keyed)
-        before = self._log.rows(batch.sparkSession)
-        if before is not None:
-            rows = before.withColumn(DELETED, f.lit(False)).unionByName(
-                rows, allowMissingColumns=True
-            )
-        return latest_rows(rows, self._key).where(~f.col(DELETED)).drop(DELETED)
-
-    def _commit(self, attempt: str, query: str, number: int) -> None:
-        self._log.replace(attempt, query, number)
-        self._log.forget_old_files(number)
-
-
-def latest_rows(rows: "DataFrame", key: str) -> "DataFrame":
-    """The last row of each key by offset; by time if the key is in several partitions."""
-    from pyspark.sql import functions as f
-
-    order = list(rows.columns)
-    last = _last(rows, [key, "_topic", "_partition"], f.col("_offset"))
-    return _last(last, [key], f.struct("_ts", "_offset")).select(order)
-
-
-def _last(rows: "DataFrame", of: list[str], by: "Column") -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    rest = f.struct(*(column for column in rows.columns if column not in of))
-    found = rows.groupBy(*of).agg(f.max_by(rest, by).alias("last"))
-    return found.select(*of, "last.*")
-
-
-def write_files(rows: "DataFrame", path: str, columns: list[str], options: dict[str, str]) -> None:
-    """Writes one file per value of the columns, not one per task and value, unless the file gets
-    too large.
-    """
-    writer = rows.hint("rebalance", *columns).write.mode("overwrite")
-    writer = writer.option("maxRecordsPerFile", ROWS_PER_FILE_MAX)
-    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    writer = writer.options(**options)
-    if columns:
-        writer = writer.partitionBy(*columns)
-    writer.parquet(path)
-
-
-class _Files:
-    """A directory in the file system that Spark writes to."""
-
-    def __init__(self, spark: Any, path: str) -> None:
-        self._path = spark._jvm.org.apache.hadoop.fs.Path
-        self._root = path
-        self._fs = self._path(path).getFileSystem(spark._jsc.hadoopConfiguration())
-
-    def exists(self, name: str) -> bool:
-        return bool(self._fs.exists(self._path(f"{self._root}/{name}")))
-
-    def rename(self, name: str, to: str) -> None:
-        moved = self._fs.rename(
-            self._path(f"{self._root}/{name}"), self._path(f"{self._root}/{to}")
-        )
-        if not moved and not self.exists(to):
-            raise PipelineError(f"{self._root}/{name} cannot be renamed to {to}; is it writable?")
-
-    def delete_all(self, pattern: str) -> None:
-        for found in self._fs.globStatus(self._path(f"{self._root}/{pattern}")) or ():
-            self._fs.delete(found.getPath(), True)

@@ -1,18 +1,22 @@
 """Writes the bad rows of a batch to the retry topic and the dead-letter topic, each once.
 
 In: the batches of a query, as the source returns them. Out: records with the headers of rows.py.
-Always: only the driver writes, so a task that Spark repeats writes nothing twice. If Spark repeats
-a batch after an interrupted run, only the rows that are not in the topics yet are written.
+Always: only the driver writes, so a task that Spark repeats writes nothing twice, and of two
+drivers only the newer one (letter_producer.py). If bad rows of these offsets were written before,
+by an interrupted run or before an old checkpoint was restored, only the rows that are not in the
+topics yet are written.
 Not here: which rows are bad, and their headers (rows.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.workers import letters
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.run.letter_producer import BadRow, LetterProducer
 from barnabas.pipeline.run.rows import bad_rows
 from barnabas.pipeline.run.spec import Spec
+from barnabas.pipeline.spark.batch_identity import BatchIdentity, overlaps
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,54 +36,74 @@ def query_of(spark: "SparkSession") -> str:
 
 
 class BadRowWriter:
-    """Writes the bad rows of one query. `repeated`: the batch that an earlier run may have written
-    in part.
+    """Writes the bad rows of one query. `client`: the options of its producer. `limits`: the
+    largest record of each of the two topics.
     """
 
-    def __init__(self, spec: Spec, repeated: int | None) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        client: Mapping[str, str],
+        limits: Mapping[str, int],
+        identify: Callable[[str, int], BatchIdentity],
+    ) -> None:
         self._spec = spec
-        self._repeated = repeated
+        self._client = client
+        self._limits = limits
+        self._identify = identify
+        self._producer: LetterProducer | None = None
 
     def write(self, batch: "DataFrame", number: int) -> None:
-        from barnabas.pipeline.spark.options import sink_options
-        from barnabas.pipeline.spark.writing import Writing
-
-        name = f"{query_of(batch.sparkSession)}-{number}"
-        bad = bad_rows(self._spec, batch, name)
-        if number == self._repeated:
-            there = self._written(batch.sparkSession, name)
+        spark = batch.sparkSession
+        identity = self._identify(query_of(spark), number)
+        producer = self._opened(identity.query)
+        bad = bad_rows(self._spec, batch, identity.name)
+        if overlaps(identity, producer.done(identity)):
+            there = self._written(spark, identity.query)
             bad = bad.withColumn("id", _identity()).join(there, "id", "left_anti").drop("id")
         packed = bad.mapInArrow(_packed, "batch binary").persist()
         try:
+            rows: Iterator[BadRow] = iter(())
             if packed.count():
-                given = {"kafka.bootstrap.servers": self._spec.source.servers}
-                batches = (_unpacked(row.batch) for row in packed.toLocalIterator())
-                Writing(sink_options({**given, "includeHeaders": "true"})).write(batches)
+                rows = (row for each in packed.toLocalIterator() for row in _unpacked(each.batch))
+            producer.write(identity, rows)
         finally:
             packed.unpersist()
 
-    def _written(self, spark: "SparkSession", name: str) -> "DataFrame":
-        """The rows of this batch that are in the two topics already."""
-        from pyspark.sql import functions as f
+    def close(self) -> None:
+        if self._producer is not None:
+            self._producer.close()
 
+    def _opened(self, query: str) -> LetterProducer:
+        if self._producer is None:
+            dlq = str(self._spec.errors.dlq)
+            group = self._spec.source.group
+            self._producer = LetterProducer(self._client, query, group, dlq, self._limits)
+        return self._producer
+
+    def _written(self, spark: "SparkSession", query: str) -> "DataFrame":
+        """The rows of this query that are in the two topics already."""
         errors = self._spec.errors
         topics = ",".join(each for each in (errors.retry_topic, errors.dlq) if each is not None)
         given = {
-            "kafka.bootstrap.servers": self._spec.source.servers,
+            **{f"kafka.{name}": value for name, value in self._client.items()},
+            "kafka.isolation.level": "read_committed",
             "subscribe": topics,
             "includeHeaders": "true",
             "failOnDataLoss": "false",
         }
         rows = spark.read.format("barnabas").options(**given).load()
-        return rows.where(_header(letters.BATCH) == f.lit(name)).select(_identity().alias("id"))
+        return rows.where(_header(letters.BATCH).startswith(f"{query}-")).select(
+            _identity().alias("id")
+        )
 
 
 def _identity() -> "Column":
-    """Identifies a row of a batch, which is written once to one of the topics."""
+    """Identifies a row of a query, which is written once to one of the topics."""
     from pyspark.sql import functions as f
 
     names = (letters.TOPIC, letters.PARTITION, letters.OFFSET, letters.ATTEMPTS)
-    return f.concat_ws(":", "topic", *(_header(name) for name in names))
+    return f.concat_ws(":", *(_header(name) for name in names))
 
 
 def _header(name: str) -> "Column":
@@ -102,8 +126,10 @@ def _packed(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.Recor
             yield pyarrow.record_batch([packed], names=["batch"])
 
 
-def _unpacked(packed: bytes) -> "pyarrow.RecordBatch":
+def _unpacked(packed: bytes) -> Iterator[BadRow]:
     import pyarrow
 
     with pyarrow.ipc.open_stream(packed) as stream:
-        return stream.read_next_batch()
+        for row in stream.read_next_batch().to_pylist():
+            headers = tuple((each["key"], each["value"]) for each in row["headers"])
+            yield BadRow(row["topic"], row["key"], row["value"], headers)

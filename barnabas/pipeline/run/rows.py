@@ -2,7 +2,8 @@
 
 In: the rows of `format("barnabas")`, with headers. Out: good rows: the columns of the value, or
 `key` and `value`, with `_topic`, `_partition`, `_offset`, `_ts`; bad rows: records for the retry
-topic or the dead-letter topic, with the headers that `barnabas dlq` reads.
+topic or the dead-letter topic, with the headers that `barnabas dlq` reads. The time of such a
+record is the time of writing: with the original time, retention could delete it at once.
 Always: a row is good or bad; a bad row goes to exactly one of the two topics. A row of the retry
 topic has the origin and time of the original record.
 """
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.workers import letters
 from barnabas.pipeline.run.spec import LATEST, Spec
+from barnabas.pipeline.spark.batch_identity import BatchIdentity
+from barnabas.pipeline.spark.offsets import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
 DELETED = "_deleted"  # of a row whose record has no value; such a row is not in a table
 _TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
 _NUMBER = r"\A[0-9]{1,18}\z"
+_TIME = r"\A-?[0-9]{1,18}\z"  # Kafka's records may have negative times
+_PATTERNS = {letters.TOPIC: _TOPIC, letters.TIMESTAMP: _TIME}
+# Years 1 to 9999.
+_TIME_MS_MIN, _TIME_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
 
 
 def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
@@ -48,7 +55,32 @@ def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
     if spec.sink.keep == LATEST:
         data += [] if spec.source.format == "bytes" else [f.col("key").alias("_key")]
         known.append(f.col("value").isNull().alias(DELETED))
-    return rows.select(*data, *known, f.col("timestamp").alias("_ts"))
+    return rows.select(*data, *known, _time(retry).alias("_ts"))
+
+
+def rows_from(rows: "DataFrame", identity: BatchIdentity, remaining: Offsets) -> "DataFrame":
+    """The rows of a batch, as the source returns them, that its sink does not have."""
+    from pyspark.sql import functions as f
+
+    for at in sorted(identity.end):
+        begin = remaining.get(at, identity.end[at])
+        if begin > identity.start.get(at, 0):
+            here = (f.col("topic") == at.topic) & (f.col("partition") == at.partition)
+            rows = rows.where(~(here & (f.col("offset") < begin)))
+    return rows
+
+
+def _time(retry: str | None) -> "Column":
+    """The time of the record, in the retry topic of the original one; null if it is no time of the
+    calendar: programs read dates as four digits of a year, and fail at the whole table.
+    """
+    from pyspark.sql import functions as f
+
+    own = f.unix_millis(f.col("timestamp"))
+    if retry is None:
+        return f.when(own.between(_TIME_MS_MIN, _TIME_MS_MAX), f.col("timestamp"))
+    first = _header(retry, letters.TIMESTAMP, own.cast("string")).try_cast("bigint")
+    return f.when(first.between(_TIME_MS_MIN, _TIME_MS_MAX), f.timestamp_millis(first))
 
 
 def bad_rows(spec: Spec, rows: "DataFrame", batch: str) -> "DataFrame":
@@ -91,7 +123,6 @@ def bad_rows(spec: Spec, rows: "DataFrame", batch: str) -> "DataFrame":
         "key",
         "value",
         f.concat(kept, ours).cast("array<struct<key:string,value:binary>>").alias("headers"),
-        "timestamp",
     )
 
 
@@ -109,5 +140,5 @@ def _header(retry: str | None, name: str, otherwise: "Column") -> "Column":
         return otherwise
     last = f"try_element_at(filter(headers, h -> h.key = '{name}'), -1).value"
     found = f.expr(f"cast({last} as string)")
-    sound = found.rlike(_TOPIC if name == letters.TOPIC else _NUMBER)
+    sound = found.rlike(_PATTERNS.get(name, _NUMBER))
     return f.coalesce(f.when((f.col("topic") == retry) & sound, found), otherwise)

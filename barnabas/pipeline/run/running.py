@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.blocking.admin import Admin
-from barnabas.model.errors import Code, KafkaError
+from barnabas.model.errors import KafkaError
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.run.dead_letters import BadRowWriter
+from barnabas.pipeline.run.letter_topics import ensure_letter_topics, letter_client
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 from barnabas.pipeline.run.queries import look_after
 from barnabas.pipeline.run.session import session
@@ -24,10 +24,12 @@ from barnabas.pipeline.run.spec import Spec
 from barnabas.pipeline.run.spec_source import mirroring_of, source_of
 from barnabas.pipeline.run.stopping import StopRequest
 from barnabas.pipeline.run.transform import error_line, function
-from barnabas.pipeline.spark.brokers import Brokers, opened
-from barnabas.pipeline.spark.checkpoint import Checkpoint, ensure_directory
+from barnabas.pipeline.spark.batch_identity import BatchIdentity
+from barnabas.pipeline.spark.brokers import Brokers
+from barnabas.pipeline.spark.checkpoint import Checkpoint
+from barnabas.pipeline.spark.files import directory_of, ensure_directory
 from barnabas.pipeline.spark.offsets import to_json
-from barnabas.pipeline.spark.options import source_options
+from barnabas.pipeline.spark.options import BEGAN, TOPIC_IDS, source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,21 +143,29 @@ def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRe
     from barnabas.pipeline.lake.lake import lake_writer
     from barnabas.pipeline.run.rows import good_rows
 
-    for topic in (spec.errors.retry_topic, spec.errors.dlq):
-        if topic is not None:
-            _ensure_topic(spec.source.servers, topic)
+    limits = ensure_letter_topics(spec)
     given = {**_source(spec), "group.id": spec.source.group}
-    checkpoint = _checkpoint(spec, spark, given)
+    brokers, checkpoint = _checkpoint(spec, spark, given)
+    given[TOPIC_IDS] = json.dumps(checkpoint.topic_ids)
+    if checkpoint.began is not None:
+        given[BEGAN] = json.dumps(to_json(checkpoint.began))
+
+    def identify(query: str, number: int) -> BatchIdentity:
+        what = "lake" if spec.kind == "lake" else "errors"
+        return checkpoint.identity(what, query, number, brokers.topic_ids_now)
+
+    letters = None
+    if spec.errors.dlq is not None:
+        letters = BadRowWriter(spec, letter_client(spec), limits, identify)
     queries: list[Any] = []
     passes = 1
     try:
         if spec.kind == "lake":
-            writer = lake_writer(spec, _read(spark, given), checkpoint.unfinished("lake"))
-            passes = 1 if spec.errors.dlq is None else 2  # for bad rows, then for good ones
+            writer = lake_writer(spec, _read(spark, given), identify, letters)
+            passes = 1 if letters is None else 2  # for bad rows, then for good ones
         else:
-            if spec.errors.dlq is not None:
-                given |= _level(given, spec)
-                queries.append(_errors(spec, spark, given, checkpoint.unfinished("errors")))
+            if letters is not None:
+                queries.append(_errors(spec, spark, given, letters))
                 if spec.run.interval_ms is None:
                     look_after(queries, progress, stop)
                     queries.clear()
@@ -166,55 +176,44 @@ def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRe
             if spec.transform is not None:
                 good = _transformed(spec.transform, good)
             writer = _writer(spec, good)
-        queries.append(_started(spec, writer, spec.kind))
+        queries.append(_started(spec, writer, spec.kind, spark))
         look_after(queries, progress, stop, passes=passes)
     finally:
         for query in queries:
             query.stop()
+        if letters is not None:
+            letters.close()
 
 
-def _ensure_topic(servers: str, topic: str) -> None:
-    """Creates the topics for bad rows when the pipeline starts, if it needs them."""
-    admin = Admin(cluster=opened({"bootstrap.servers": servers}))
-    try:
-        admin.create_topic(topic)
-    except KafkaError as problem:
-        if problem.code is not Code.TOPIC_ALREADY_EXISTS:
-            raise
-
-
-def _checkpoint(spec: Spec, spark: "SparkSession", given: dict[str, str]) -> Checkpoint:
+def _checkpoint(
+    spec: Spec, spark: "SparkSession", given: dict[str, str]
+) -> tuple[Brokers, Checkpoint]:
     """Checks that the checkpoint belongs to this pipeline and to these topics."""
     options = source_options(given, streaming=True)
     brokers = Brokers(options)
-    brokers.partitions()
-    ensure_directory(spark, str(spec.run.checkpoint), "run.checkpoint")
+    partitions = brokers.partitions()
+    directory = ensure_directory(spark, str(spec.run.checkpoint), "run.checkpoint")
     if spec.sink.path is not None and spec.sink.format != "delta":
         ensure_directory(spark, str(spec.sink.path), "sink.path")
-    found = Checkpoint(spark, str(spec.run.checkpoint))
-    found.claim(spec.name, brokers.topic_ids, fail_on_data_loss=options.fail_on_data_loss)
+    found = Checkpoint(directory)
+    found.claim(
+        spec.name,
+        brokers.topic_ids,
+        lambda: brokers.resolve(options.starting, partitions, "starting"),
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
     found.mend()
-    return found
+    return brokers, found
 
 
-def _errors(spec: Spec, spark: "SparkSession", given: dict[str, str], repeated: int | None) -> Any:
+def _errors(spec: Spec, spark: "SparkSession", given: dict[str, str], letters: BadRowWriter) -> Any:
     """The query that writes the bad rows of a stream."""
     rows = _read(spark, {**given, "group.id": _errors_group(spec)})
-    letters = BadRowWriter(spec, repeated)
-    return _started(spec, rows.writeStream.foreachBatch(letters.write), "errors")
+    return _started(spec, rows.writeStream.foreachBatch(letters.write), "errors", spark)
 
 
 def _errors_group(spec: Spec) -> str:
     return f"{spec.source.group}.errors"
-
-
-def _level(given: dict[str, str], spec: Spec) -> dict[str, str]:
-    """Resolves `latest` once, so that both queries begin at the same end."""
-    if spec.source.starting != "latest":
-        return {}
-    brokers = Brokers(source_options(given, streaming=True))
-    ends = brokers.latest(brokers.partitions(), {})
-    return {"startingOffsets": json.dumps(to_json(ends))}
 
 
 def _transformed(name: str, rows: Any) -> Any:
@@ -238,6 +237,8 @@ def _transformed(name: str, rows: Any) -> Any:
 def _source(spec: Spec) -> dict[str, str]:
     """The options of the source, which includes the retry topic."""
     given = source_of(spec)
+    # Rows of the retry topic are written in transactions.
+    given.setdefault("kafka.isolation.level", "read_committed")
     retry = spec.errors.retry_topic
     if retry is not None:
         if "subscribe" in given:
@@ -263,7 +264,7 @@ def _writer(spec: Spec, rows: Any) -> Any:
     if sink.format == "barnabas":
         writer = writer.options(**_topic(spec))
     elif sink.format == "parquet":
-        writer = writer.option("path", sink.path)
+        writer = writer.option("path", directory_of(rows.sparkSession, str(sink.path)).uri)
         if sink.partition_by:
             writer = writer.partitionBy(*sink.partition_by)
     return writer
@@ -284,9 +285,10 @@ def _topic(spec: Spec) -> dict[str, str]:
     return found if spec.sink.topic is None else {**found, "topic": spec.sink.topic}
 
 
-def _started(spec: Spec, writer: Any, what: str) -> Any:
+def _started(spec: Spec, writer: Any, what: str, spark: "SparkSession") -> Any:
     writer = writer.queryName(f"{spec.name}.{what}")
-    writer = writer.option("checkpointLocation", f"{spec.run.checkpoint}/{what}")
+    directory = directory_of(spark, str(spec.run.checkpoint))
+    writer = writer.option("checkpointLocation", f"{directory.uri}/{what}")
     if spec.run.interval_ms is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{spec.run.interval_ms} milliseconds").start()

@@ -129,6 +129,10 @@ class Brokers:
             return sorted(options.assigned)
         return sorted(there)
 
+    def topic_ids_now(self) -> dict[str, UUID]:
+        self.partitions()
+        return self.topic_ids
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._offsets(dict.fromkeys(partitions, EARLIEST))
 
@@ -261,6 +265,7 @@ async def committed_offsets(
         response = await connection.call(
             OffsetFetchRequest(
                 group_id=group,
+                require_stable=True,
                 topics=[
                     OffsetFetchRequestTopic(name=name, partition_indexes=numbers)
                     for name, numbers in topics.items()

@@ -1,117 +1,119 @@
-"""Our own files in a checkpoint: its pipeline, its topics, and the batch that was interrupted.
+"""Our own file in a checkpoint: its pipeline, its topics, and where it began; the identity of its
+batches.
 
 In: a directory in the file system that Spark writes to. Out: PipelineError if it must not be used.
 Always: a checkpoint belongs to one pipeline and to the topics it was created with: if a topic was
-deleted and created again under its name, its offsets stand for other records.
+deleted and created again under its name, its offsets stand for other records. The offsets where its
+queries begin are looked up once and stored: Spark does not store them, and would look them up again
+until the first batch is done.
 """
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 from uuid import UUID
 
-from barnabas.model.ids import NO_TOPIC_ID
-from barnabas.pipeline.errors import DataLoss, PipelineError, from_spark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from barnabas.pipeline.errors import DataLoss, PipelineError
+from barnabas.pipeline.spark.batch_identity import BatchIdentity, known_ids, planned_offsets
+from barnabas.pipeline.spark.files import Directory
+from barnabas.pipeline.spark.offsets import Offsets, from_json, to_json
 
 _FILE = "barnabas.json"
-_SIZE_MAX = 16 * 1024 * 1024
-
-
-def ensure_directory(spark: "SparkSession", path: str, key: str) -> None:
-    """Creates the directory. The error is one line that names the key: Spark reports it late, in
-    many lines.
-    """
-    jvm: Any = spark._jvm
-    at = jvm.org.apache.hadoop.fs.Path(path)
-    try:
-        made = at.getFileSystem(spark._jsc.hadoopConfiguration()).mkdirs(at)
-    except Exception as problem:
-        raise PipelineError(f"{key}: {path}: {from_spark(problem) or problem}") from None
-    if not made:
-        raise PipelineError(
-            f"{key}: {path} cannot be created: name a directory that may be written to here and on"
-            " the workers"
-        )
+_OFFSETS = "offsets"  # Spark's log of the batches it has planned
 
 
 class Checkpoint:
     """The checkpoint of one pipeline; each of its queries has a directory in it."""
 
-    def __init__(self, spark: "SparkSession", path: str) -> None:
-        self._path = path
-        self._jvm: Any = spark._jvm
-        root = self._at("")
-        self._fs = root.getFileSystem(spark._jsc.hadoopConfiguration())
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self.topic_ids: dict[str, str] = {}
+        self.began: Offsets | None = None  # None: a file of an older checkpoint was lost
 
-    def claim(self, pipeline: str, topics: Mapping[str, UUID], *, fail_on_data_loss: bool) -> None:
-        """Record pipeline and topics. PipelineError if it belongs to another pipeline, DataLoss if
-        a topic was created again.
+    def claim(
+        self,
+        pipeline: str,
+        topics: Mapping[str, UUID],
+        begin: Callable[[], Offsets],
+        *,
+        fail_on_data_loss: bool,
+    ) -> None:
+        """Record pipeline and topics, and for a new checkpoint where it begins. PipelineError if it
+        belongs to another pipeline, DataLoss if a topic was created again.
         """
         noted = self._read()
+        where = self._directory.uri
         owner = noted.get("pipeline", pipeline)
         if owner != pipeline:
             raise PipelineError(
-                f"run.checkpoint: {self._path} belongs to pipeline {owner!r}: use"
+                f"run.checkpoint: {where} belongs to pipeline {owner!r}: use"
                 f" another directory for {pipeline!r}"
             )
         known = noted.get("topics")
         before: dict[str, Any] = known if isinstance(known, dict) else {}
-        now = {name: str(id_) for name, id_ in topics.items() if id_ != NO_TOPIC_ID}
+        now = known_ids(topics)
         for name, id_ in now.items():
             if before.get(name, id_) != id_ and fail_on_data_loss:
                 raise DataLoss(
-                    f"topic {name!r} was deleted and created again: {self._path} has offsets of the"
+                    f"topic {name!r} was deleted and created again: {where} has offsets of the"
                     " old topic. Use another run.checkpoint to read the new one from the start,"
                     " or set"
                     " failOnDataLoss to false in source.options to continue"
                 )
-        if noted != (noting := {"pipeline": pipeline, "topics": {**before, **now}}):
-            self._write(noting)
+        self.topic_ids = {**before, **now}
+        if "began" in noted:
+            self.began = from_json(noted["began"], f"{where}/{_FILE}, began")
+        elif not self._has_batches():
+            self.began = begin()
+        noting: dict[str, Any] = {"pipeline": pipeline, "topics": self.topic_ids}
+        if self.began is not None:
+            noting["began"] = to_json(self.began)
+        if noted != noting:
+            self._directory.write(_FILE, json.dumps(noting, sort_keys=True))
 
     def mend(self) -> None:
         """Remove an offsets file that a killed driver wrote in part: Spark would not start with it
         if no batch has begun.
         """
-        for torn in self._fs.globStatus(self._at("*/offsets/.*.tmp")) or ():
-            self._fs.delete(torn.getPath(), False)
+        for query in self._directory.names():
+            for name in self._directory.names(f"{query}/{_OFFSETS}"):
+                if name.startswith(".") and name.endswith(".tmp"):
+                    self._directory.delete(f"{query}/{_OFFSETS}/{name}")
 
-    def unfinished(self, query: str) -> int | None:
-        """The batch that Spark will repeat: its start is recorded, its end is not."""
-        begun, ended = (self._last(f"{query}/{log}") for log in ("offsets", "commits"))
-        return begun if begun > ended else None
+    def identity(
+        self, directory: str, query: str, number: int, ids_now: Callable[[], Mapping[str, UUID]]
+    ) -> BatchIdentity:
+        """The identity of a batch that Spark has planned. `directory`: of its query. `ids_now`:
+        looked up if the batch has topics that are new since the run began.
+        """
+        end = self._planned(directory, number)
+        start = self._planned(directory, number - 1) if number else self.began or {}
+        if any(at.topic not in self.topic_ids for at in end):
+            self.topic_ids = {**known_ids(ids_now()), **self.topic_ids}
+        named = {at.topic for at in end}
+        ids = {name: id_ for name, id_ in self.topic_ids.items() if name in named}
+        return BatchIdentity(query, number, start, end, ids)
 
-    def _last(self, directory: str) -> int:
-        found = self._fs.globStatus(self._at(f"{directory}/[0-9]*")) or ()
-        names = [each.getPath().getName() for each in found]
-        return max((int(name) for name in names if name.isdecimal()), default=-1)
+    def _planned(self, directory: str, number: int) -> Offsets:
+        name = f"{directory}/{_OFFSETS}/{number}"
+        text = self._directory.read(name)
+        if text is None:
+            raise PipelineError(
+                f"run.checkpoint: {self._directory.uri}/{name} is missing: was it deleted while"
+                " the pipeline runs? Restore the checkpoint, or use another run.checkpoint"
+            )
+        return planned_offsets(text, f"{self._directory.uri}/{name}")
 
-    def _at(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}")
+    def _has_batches(self) -> bool:
+        return any(
+            name.isdecimal()
+            for query in self._directory.names()
+            for name in self._directory.names(f"{query}/{_OFFSETS}")
+        )
 
     def _read(self) -> dict[str, Any]:
-        if not self._fs.exists(self._at(_FILE)):
-            return {}
-        stream = self._fs.open(self._at(_FILE))
         try:
-            read = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-            found = json.loads(str(read)[:_SIZE_MAX])
+            found = json.loads(self._directory.read(_FILE) or "{}")
         except ValueError:
             return {}
-        finally:
-            stream.close()
         return found if isinstance(found, dict) else {}
-
-    def _write(self, document: dict[str, Any]) -> None:
-        """Writes the file completely or not at all, by a rename, as Spark writes its own."""
-        new = self._at(f".{_FILE}.new")
-        stream = self._fs.create(new, True)
-        try:
-            stream.write(bytearray(json.dumps(document, sort_keys=True).encode()))
-        finally:
-            stream.close()
-        self._fs.delete(self._at(_FILE), False)
-        if not self._fs.rename(new, self._at(_FILE)):
-            raise PipelineError(f"run.checkpoint: {self._path} cannot be written to")

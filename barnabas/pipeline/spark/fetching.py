@@ -9,6 +9,7 @@ Not here: decoding or copying the batches (reading.py, pipeline/mirror/copying.p
 import time
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 from barnabas.client.blocking.net import run
 from barnabas.client.cluster import ClusterClient
@@ -49,8 +50,10 @@ class RangeFetcher:
         fetch_bytes: int = FETCH_BYTES,
         fail_on_data_loss: bool = True,
         poll_timeout_ms: int = 120_000,
+        topic_id: UUID | None = None,
     ) -> None:
         self._cluster = cluster
+        self._topic_id = None if topic_id == NO_TOPIC_ID else topic_id
         self._at: TopicPartition = range_.at
         self.position = range_.start
         self._stop = range_.stop
@@ -90,7 +93,7 @@ class RangeFetcher:
         """Reads from the segment files of this machine as far as possible; not with read_committed,
         if there are transactions.
         """
-        files = local_files(self._cluster, self._at, self.position)
+        files = local_files(self._cluster, self._at, self.position, self._topic_id)
         if files is None:
             return
         try:
@@ -138,6 +141,9 @@ class RangeFetcher:
     async def _send(self, position: int) -> Any:
         view = await self._cluster.view([self._at.topic])
         topic_id = view.topic(self._at.topic).id
+        if self._topic_id is not None and topic_id not in (self._topic_id, NO_TOPIC_ID):
+            # Its offsets stand for other records, however many it has.
+            raise lost(f"topic {self._at.topic!r} was deleted and created again")
         partition = view.partition(self._at)
         connection = await self._cluster.broker(view.leader(self._at))
         return connection.send(

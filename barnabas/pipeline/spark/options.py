@@ -4,9 +4,12 @@ In: the user's options, names in any case. Out: options, or OptionError that nam
 Always: names, defaults and precedence are Spark's; `kafka.NAME` is an option of the client.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.errors import OptionError
@@ -21,6 +24,8 @@ from barnabas.pipeline.spark.offsets import (
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 GROUP_ID = "group.id"
+# Set by pipelines, from their checkpoint; not for users.
+BEGAN, TOPIC_IDS = "checkpointBegan", "checkpointTopicIds"
 _CHOICES = ("subscribe", "subscribepattern", "assign")
 _NAMES = {"subscribepattern": "subscribePattern"}
 _FORBIDDEN = {
@@ -86,9 +91,23 @@ class SourceOptions:
     headers: bool = False
     group: str | None = None
     behind_group: str | None = None  # reads only records that this group has read
+    began: Offsets | None = None  # where the query began, if its checkpoint says so
+    topic_ids: dict[str, UUID] = field(default_factory=dict)  # of the checkpoint
     tries: int = 3
     retry_wait_ms: int = 10
     poll_timeout_ms: int = 120_000
+
+    @property
+    def start_digest(self) -> str:
+        """A short name for the topics and the start that the user chose."""
+        chosen = [self.topics, self.pattern, [str(at) for at in self.assigned]]
+        start = self.starting
+        where = [start.everywhere, start.time, self.latest_if_no_time]
+        each = [
+            sorted((str(at), number) for at, number in (given or {}).items())
+            for given in (start.offsets, start.times)
+        ]
+        return hashlib.sha256(json.dumps([chosen, where, each]).encode()).hexdigest()[:16]
 
     @property
     def described(self) -> str:
@@ -140,10 +159,30 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         headers=_yes(options, "includeHeaders", False),
         group=group.strip() if group else None,
         behind_group=options.get("behindgroup"),
+        began=_began(options),
+        topic_ids=_topic_ids(options),
         tries=_number(options, "fetchOffset.numRetries", 1) or 3,
         retry_wait_ms=_or(_number(options, "fetchOffset.retryIntervalMs", 0), 10),
         poll_timeout_ms=_or(_number(options, "kafkaConsumer.pollTimeoutMs", 1), 120_000),
     )
+
+
+def _began(options: Mapping[str, str]) -> Offsets | None:
+    text = options.get(BEGAN.lower())
+    return None if text is None else from_json(parse(text, BEGAN, '{"topicA":{"0":23}}'), BEGAN)
+
+
+def _topic_ids(options: Mapping[str, str]) -> dict[str, UUID]:
+    text = options.get(TOPIC_IDS.lower())
+    if text is None:
+        return {}
+    example = '{"topicA":"1b671a64-40d5-491e-99b0-da01ff1f3341"}'
+    document = parse(text, TOPIC_IDS, example)
+    try:
+        assert isinstance(document, dict)
+        return {str(name): UUID(id_) for name, id_ in document.items()}
+    except (AssertionError, AttributeError, TypeError, ValueError):
+        raise OptionError(f"{TOPIC_IDS}: expected e.g. {example}, got {text[:200]}") from None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ Not here: fetching batches from the brokers (fetching.py).
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from barnabas.client.consumer.arrow import ArrowRows
 from barnabas.pipeline.spark.brokers import look_for, opened
@@ -32,6 +33,7 @@ class Task:
     fail_on_data_loss: bool
     poll_timeout_ms: int
     time_min: int | None = None  # older batches are not decompressed
+    topic_id: UUID | None = None  # of the topic that the offsets stand for; None: of any
 
 
 def read_task(task: Task) -> Iterator["pyarrow.RecordBatch"]:
@@ -47,6 +49,7 @@ def read_task(task: Task) -> Iterator["pyarrow.RecordBatch"]:
         fetch_bytes=config.max_partition_fetch_bytes if asked else FETCH_BYTES,
         fail_on_data_loss=task.fail_on_data_loss,
         poll_timeout_ms=task.poll_timeout_ms,
+        topic_id=task.topic_id,
     )
     rows = ArrowRows(headers=task.headers)
     at, stop, crc = task.range.at, task.range.stop, config.check_crcs

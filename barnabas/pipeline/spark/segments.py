@@ -10,7 +10,9 @@ Kafka's, so files of Apache Kafka are read too. Figures: docs/adr/0027.
 
 import os
 import struct
+from base64 import urlsafe_b64encode
 from bisect import bisect_left, bisect_right
+from uuid import UUID
 
 from barnabas.client.admin.admin import EARLIEST
 from barnabas.client.blocking.admin import Admin
@@ -31,8 +33,12 @@ _LENGTH = struct.Struct(">qi")  # base offset and length
 _directories: dict[tuple[str, int], list[str]] = {}
 
 
-def local_files(cluster: ClusterClient, at: TopicPartition, position: int) -> "SegmentFiles | None":
-    """The files of a partition from an offset on; None if they are not on this machine."""
+def local_files(
+    cluster: ClusterClient, at: TopicPartition, position: int, topic_id: UUID | None
+) -> "SegmentFiles | None":
+    """The files of a partition from an offset on; None if they are not on this machine, or are of
+    another topic with this name.
+    """
     try:
         view = run(cluster.view([at.topic]))
         directories = _directories_of(cluster, view.cluster_id or "", view.leader(at))
@@ -41,7 +47,7 @@ def local_files(cluster: ClusterClient, at: TopicPartition, position: int) -> "S
         # Deleted records may still be in a file: they must not be read.
         if path is None or Admin(cluster=cluster).offsets({at: EARLIEST})[at].offset > position:
             return None
-        return SegmentFiles(path, position)
+        return SegmentFiles(path, position, topic_id)
     except (KafkaError, OSError):
         return None
 
@@ -52,6 +58,13 @@ def _directories_of(cluster: ClusterClient, cluster_id: str, broker: int) -> lis
         known = [each.path for each in Admin(cluster=cluster).log_dirs([broker])]
         _directories[key] = [path for path in known if _belongs(path, cluster_id, broker)]
     return _directories[key]
+
+
+def _is_of(path: str, topic_id: UUID) -> bool:
+    """Kafka writes the id as base64, without padding, into a small file of the partition."""
+    with open(os.path.join(path, "partition.metadata")) as file:
+        text = file.read(10_000)
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") in text
 
 
 def _belongs(path: str, cluster_id: str, broker: int) -> bool:
@@ -71,8 +84,9 @@ class SegmentFiles:
     position.
     """
 
-    def __init__(self, path: str, position: int) -> None:
+    def __init__(self, path: str, position: int, topic_id: UUID | None = None) -> None:
         self._path = path
+        self._topic_id = topic_id
         self._buffer = bytearray(_CHUNK)
         self._file = -1
         self._at = 0
@@ -95,6 +109,10 @@ class SegmentFiles:
         name = os.path.join(self._path, f"{self._base:020d}")
         self._at = _indexed(f"{name}.index", position - self._base) if position > self._base else 0
         self._file = os.open(f"{name}.log", os.O_RDONLY | os.O_CLOEXEC)
+        # Asked once the file is open: what is created under this name later is not read.
+        if self._topic_id is not None and not _is_of(self._path, self._topic_id):
+            self.close()
+            raise FileNotFoundError(f"{self._path} is of another topic")
 
     def chunk(self, position: int) -> list[tuple[BatchHeader, memoryview]]:
         """Some complete batches from an offset on; the next call overwrites them."""

@@ -51,7 +51,12 @@ class TaskSlice(InputPartition):  # type: ignore[misc]
         super().__init__(task)
 
 
-def _task(options: SourceOptions, each: OffsetRange, time_min: int | None = None) -> TaskSlice:
+def _task(
+    options: SourceOptions,
+    each: OffsetRange,
+    topic_id: UUID | None,
+    time_min: int | None = None,
+) -> TaskSlice:
     return TaskSlice(
         Task(
             each,
@@ -60,6 +65,8 @@ def _task(options: SourceOptions, each: OffsetRange, time_min: int | None = None
             options.fail_on_data_loss,
             options.poll_timeout_ms,
             time_min,
+            # With failOnDataLoss=false, the records of the new topic are read.
+            topic_id if options.fail_on_data_loss else None,
         )
     )
 
@@ -104,7 +111,9 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
             ]
         pieces = split(ranges, options.tasks_min, options.records_per_task_max)
         # For an empty list Spark starts one task without a partition.
-        return [_task(options, each, least) for each in pieces] or [TaskSlice(None)]
+        ids = brokers.topic_ids
+        tasks = [_task(options, each, ids.get(each.topic), least) for each in pieces]
+        return tasks or [TaskSlice(None)]
 
     def _ranges(self, brokers: Brokers) -> list[OffsetRange]:
         options = self._options
@@ -152,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._available_now = False
         self._triggered_at = float("-inf")
         self._noted: Offsets | None = None
-        self._topic_ids: dict[str, UUID] = {}
+        self._topic_ids: dict[str, UUID] = dict(self._options.topic_ids)
         self._brokers_or_none: Brokers | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -173,21 +182,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def _begin(self) -> Offsets:
         partitions = self._brokers.partitions()
-        begun = self._brokers.resolve(self._options.starting, partitions, "starting")
+        known = self._options.began
+        if known is None:
+            begun = self._brokers.resolve(self._options.starting, partitions, "starting")
+        else:
+            begun = {**self._brokers.earliest(at for at in partitions if at not in known), **known}
         # Spark does not store it: after a crash it would be looked up again, and `latest` would
         # have moved.
-        self._note(begun, INITIAL)
+        self._note(begun, self._initial_note)
         return begun
 
     def _begun_before(self) -> Offsets | None:
         """The start of this query, if it was stopped before it finished its first batch."""
-        if self._options.group is None:
+        if self._options.group is None or self._options.began is not None:
             return None
         partitions = self._brokers.partitions()
         found = self._brokers.committed(self._options.group, partitions)
-        if len(found) < len(partitions) or any(note != INITIAL for _, note in found.values()):
+        if len(found) < len(partitions) or any(
+            note != self._initial_note for _, note in found.values()
+        ):
             return None
         return {at: offset for at, (offset, _) in found.items()}
+
+    @property
+    def _initial_note(self) -> str:
+        """Of a query with these options. A query that begins elsewhere, or reads other topics, is
+        another one, and must not begin where this one did.
+        """
+        return f"{INITIAL} {self._options.start_digest}"
 
     def getDefaultReadLimit(self) -> ReadLimit:
         # Spark's limits cannot be combined: ours are applied below.
@@ -202,7 +224,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     @one_line
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, dict[str, int]]:
         begun = from_json(start, "offset in the checkpoint")
-        self._note(begun, INITIAL if begun == self._initial else "")
+        self._note(begun, self._initial_note if begun == self._initial else "")
         newest = self._available(begun)
         options = self._options
         if not self._available_now and self._delayed(begun, newest):
@@ -267,7 +289,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         stops = from_json(end, "offset in the checkpoint")
         ranges = self._ranges(starts, stops)
         pieces = split(ranges, options.tasks_min, options.records_per_task_max)
-        return [_task(options, each) for each in pieces] or [TaskSlice(None)]
+        ids = self._ids_of(stops)
+        return [_task(options, each, ids.get(each.topic)) for each in pieces] or [TaskSlice(None)]
+
+    def _ids_of(self, offsets: Offsets) -> Mapping[str, UUID]:
+        """The ids of the topics that the offsets stand for. After a restart, Spark repeats a batch
+        before it asks for new offsets.
+        """
+        if any(at.topic not in self._topic_ids for at in offsets):
+            self._brokers.partitions()
+            self._topic_ids = {**self._brokers.topic_ids, **self._topic_ids}
+        return self._topic_ids
 
     def _ranges(self, starts: Offsets, stops: Offsets) -> list[OffsetRange]:
         options = self._options
@@ -304,7 +336,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         try:
             self._brokers.commit(group, offsets, note)
         except KafkaError as problem:
-            if note == INITIAL:
+            if note == self._initial_note:
                 raise
             _LOG.warning("progress was not committed: %s", problem)
             return

@@ -1,7 +1,9 @@
 """What a streaming source answers Spark, asked directly: no Spark runs here."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -88,6 +90,36 @@ def test_a_stream_that_began_at_the_end_and_stopped_begins_there_again(
     assert anew.initialOffset() == {topic: {"0": 10}}
 
 
+def test_a_query_with_other_options_does_not_begin_where_another_one_did(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """A run from `latest`, with nothing new, leaves a note in the group. It is not for a new query
+    from `earliest`, which must read everything.
+    """
+    create(broker, topic, 1)
+    write(broker, topic, 0, 100)
+    group = {"group.id": f"group-{topic}"}
+    idle = reader(broker, topic, startingOffsets="latest", **group)
+    end = idle.initialOffset()
+    assert latest(idle, end) == end
+    everything = reader(broker, topic, startingOffsets="earliest", **group)
+    assert everything.initialOffset() == {topic: {"0": 0}}
+    chosen = reader(broker, topic, startingOffsets=f'{{"{topic}":{{"0":40}}}}', **group)
+    assert chosen.initialOffset() == {topic: {"0": 40}}
+
+
+def test_a_pipeline_begins_where_its_checkpoint_says(broker: BrokerProcess, topic: str) -> None:
+    """Whatever the group or the options say; partitions that came since are read from the start."""
+    create(broker, topic, 1)
+    write(broker, topic, 0, 10)
+    group = {"group.id": f"group-{topic}"}
+    reader(broker, topic, **group).initialOffset()
+    with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        admin.create_partitions(topic, 2)
+    stream = reader(broker, topic, checkpointBegan=f'{{"{topic}":{{"0":4}}}}', **group)
+    assert stream.initialOffset() == {topic: {"0": 4, "1": 0}}
+
+
 def test_progress_is_committed_and_never_goes_back(broker: BrokerProcess, topic: str) -> None:
     create(broker, topic, 1)
     write(broker, topic, 0, 10)
@@ -168,6 +200,58 @@ def test_a_topic_that_was_made_anew_is_lost_data_however_many_records_it_has(
     with pytest.raises(DataLoss, match="was deleted and created again: records may have been lost"):
         latest(streams[0], end)
     assert latest(streams[1], end) == {topic: {"0": 9}}
+
+
+def test_a_topic_made_anew_while_available_records_are_read_is_lost_data(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """The end is fixed when the run begins, and later batches do not look at the topic again: the
+    tasks must see that the records are not the ones they were to read.
+    """
+    from barnabas.pipeline.spark.reading import read_task
+
+    create(broker, topic, 1)
+    write(broker, topic, 0, 40)
+    streams = [
+        reader(broker, topic, startingOffsets="earliest", maxOffsetsPerTrigger="20",
+               failOnDataLoss=loss)
+        for loss in ("true", "false")
+    ]  # fmt: skip
+    ends = []
+    for stream in streams:
+        stream.prepareForTriggerAvailableNow()
+        ends.append(latest(stream, stream.initialOffset()))
+    with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions=1)
+    write(broker, topic, 0, 40)
+
+    def rows(stream: Any, start: Any) -> int:
+        (task,) = stream.partitions(start, latest(stream, start))
+        return sum(batch.num_rows for batch in read_task(task.value))
+
+    with pytest.raises(DataLoss, match="was deleted and created again: records may have been lost"):
+        rows(streams[0], ends[0])
+    assert rows(streams[1], ends[1]) == 20
+
+
+def test_a_repeated_batch_of_a_topic_that_was_made_anew_is_lost_data(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """After a restart Spark repeats it before it asks for new offsets; the checkpoint has the id."""
+    from barnabas.pipeline.spark.reading import read_task
+
+    create(broker, topic, 1)
+    write(broker, topic, 0, 5)
+    old = json.dumps({topic: str(uuid4())})
+    for ids, expected in ((old, None), ("{}", 5)):
+        stream = reader(broker, topic, checkpointTopicIds=ids)
+        (task,) = stream.partitions({topic: {"0": 0}}, {topic: {"0": 5}})
+        if expected is None:
+            with pytest.raises(DataLoss, match="was deleted and created again"):
+                list(read_task(task.value))
+        else:
+            assert sum(batch.num_rows for batch in read_task(task.value)) == expected
 
 
 def test_a_stream_reads_only_what_another_group_has_read(broker: BrokerProcess, topic: str) -> None:

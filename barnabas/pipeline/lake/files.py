@@ -1,0 +1,27 @@
+"""Parquet files, written and read by Spark's tasks."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_PER_FILE_MAX = 1_000_000
+
+
+def write_files(rows: "DataFrame", path: str, columns: list[str], options: dict[str, str]) -> None:
+    """Writes one file per value of the columns, not one per task and value, unless the file gets
+    too large.
+    """
+    writer = rows.hint("rebalance", *columns).write.mode("overwrite")
+    writer = writer.option("maxRecordsPerFile", ROWS_PER_FILE_MAX)
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer = writer.options(**options)
+    if columns:
+        writer = writer.partitionBy(*columns)
+    writer.parquet(path)
+
+
+def read_files(spark: "SparkSession", uris: list[str], schema: Any = None) -> "DataFrame":
+    """The rows of files or directories with these names: `[` and `*` are letters in them."""
+    reader = spark.read.option("__globPaths__", "false")
+    return (reader if schema is None else reader.schema(schema)).parquet(*uris)
