@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.model.ids import TopicPartition as At
-from barnabas.pipeline.lake import delta_table, parquet
+from barnabas.pipeline.lake import delta_table, files, parquet
 from barnabas.pipeline.lake.lake import _shaped
 from barnabas.pipeline.spark.batch_identity import BatchIdentity
 from barnabas.pipeline.spark.files import HadoopDirectory, LocalDirectory
@@ -101,8 +101,8 @@ def interleaved(
     monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None], *, when: str
 ) -> None:
     """`meanwhile` runs before or after the files of the first attempt are written."""
-    plain = parquet.write_files
-    begun = []
+    plain = files.write_files
+    begun: list[int] = []
 
     def write_files(*args: Any) -> None:
         first = not begun

@@ -163,7 +163,7 @@ class DeltaLog:
 
     def _files(self) -> list[str]:
         root = os.path.join(self._path, "")
-        return [str(uri).removeprefix(root) for uri in self._table.file_uris()]
+        return [unquote(uri).removeprefix(root) for uri in self._table.file_uris()]
 
     def _added(self, directory: str, *, at_least_one: bool) -> list[Any]:
         """`at_least_one`: also a file without rows, if there is no other."""

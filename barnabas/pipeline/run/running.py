@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import KafkaError
-from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.errors import PipelineError, from_spark
 from barnabas.pipeline.run.dead_letters import BadRowWriter
 from barnabas.pipeline.run.letter_topics import ensure_letter_topics, letter_client
+from barnabas.pipeline.run.outage import Outage
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 from barnabas.pipeline.run.queries import look_after
 from barnabas.pipeline.run.session import session
@@ -57,15 +58,44 @@ def run_spec(
     if progress is None:
         progress = Progress()
         progress.watch(lambda batch: say(str(batch)) if batch.rows else None)
-    spark = spark or session_of(spec)
-    _activate(spark)
-    try:
+    started = spark or session_of(spec)
+    _activate(started)
+    stop = stop or StopRequest()
+    outage = Outage(spec.run.give_up_ms)
+    progress.watch(lambda batch: outage.progressed())
+
+    def attempt() -> None:
         if spec.kind == "mirror":
-            _mirror(spec, spark, say, progress, stop or StopRequest())
+            _mirror(spec, started, say, progress, stop)
         else:
-            _again(lambda: _queries(spec, spark, progress, stop or StopRequest()), spec, say)
+            _again(lambda: _queries(spec, started, progress, stop, outage), spec, say)
+
+    try:
+        _through_outages(attempt, spec, outage, say, stop)
     except KafkaError as problem:
         raise PipelineError(problem.detail, problem.code) from None
+
+
+def _through_outages(
+    attempt: Callable[[], None], spec: Spec, outage: Outage, say: Say, stop: StopRequest
+) -> None:
+    """A pipeline that runs until it is stopped waits for brokers that are away."""
+    while True:
+        began_ms = _now_ms()
+        try:
+            return attempt()
+        except Exception as problem:
+            wait_ms = outage.wait_ms(problem, began_ms, _now_ms())
+            if spec.run.interval_ms is None or wait_ms is None:
+                raise
+            said = problem.detail if isinstance(problem, KafkaError) else from_spark(problem)
+            say(f"{spec.name}: {said or problem}; trying again in {wait_ms // 1000} s")
+            if stop.wait(wait_ms / 1000):
+                return
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)
 
 
 def session_of(spec: Spec) -> "SparkSession":
@@ -139,13 +169,16 @@ def _again(call: Callable[[], None], spec: Spec, say: Say) -> None:
             say(f"{spec.name}: a Python worker of Spark did not start in time: trying again")
 
 
-def _queries(spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRequest) -> None:
+def _queries(
+    spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRequest, outage: Outage
+) -> None:
     from barnabas.pipeline.lake.lake import lake_writer
     from barnabas.pipeline.run.rows import good_rows
 
     limits = ensure_letter_topics(spec)
     given = {**_source(spec), "group.id": spec.source.group}
     brokers, checkpoint = _checkpoint(spec, spark, given)
+    outage.reached()
     given[TOPIC_IDS] = json.dumps(checkpoint.topic_ids)
     if checkpoint.began is not None:
         given[BEGAN] = json.dumps(to_json(checkpoint.began))

@@ -13,6 +13,7 @@ from typing import Any
 from barnabas.config.option import nearest
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.run.section import SHOWN_MAX, Section
+from barnabas.pipeline.spark.files import local_path
 from barnabas.pipeline.spark.options import SOURCE_NAMES
 
 KINDS = ("stream", "lake", "mirror")
@@ -36,6 +37,7 @@ _MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|spark://.+|yarn|k8s://.+"
 _READ_AGAIN = "would be read again forever: use another topic"
 _RETRIES_MAX = 1000
 _SIZE_MAX = 1024 * 1024
+_NOT_DELTA = re.compile(r"[\[\]^|]|%[0-9A-Fa-f]{2}")
 
 
 class SpecError(PipelineError):
@@ -99,6 +101,7 @@ class RunSpec:
     interval_ms: int | None = None
     checkpoint: str | None = None
     options: dict[str, str] = field(default_factory=dict)
+    give_up_ms: int | None = None  # how long brokers may be unreachable; None: for ever
 
 
 @dataclass(frozen=True)
@@ -250,8 +253,12 @@ def _sink(part: Section, kind: str, source: SourceSpec) -> Sink:
             part.wrong("servers", servers, "that is the source: name another cluster")
     if format_ in ("parquet", "delta") and not path:
         part.wrong("path", None, "a directory for the files")
-    elif format_ == "delta" and "://" in path and not path.startswith("file://"):
-        part.wrong("path", path, "a delta table is kept in a directory: name one that all see")
+    elif format_ == "delta":
+        place = local_path(path)
+        if place is None:
+            part.wrong("path", path, "a delta table is kept in a directory: name one that all see")
+        elif odd := _NOT_DELTA.search(place):
+            part.wrong("path", place, f"delta-rs cannot open paths with {odd[0]!r}: use another")
     here = kind == "stream" and servers in ("", source.servers)
     if topic and part.check_topic("topic", topic) and here and source.reads(topic):
         part.wrong("topic", topic, f"it is also a source, so rows {_READ_AGAIN}")
@@ -308,11 +315,13 @@ def _run(part: Section, kind: str) -> RunSpec:
     trigger = part.text("trigger") or AVAILABLE_NOW
     interval = None
     if trigger != AVAILABLE_NOW:
-        matched = _INTERVAL.fullmatch(trigger)
-        if matched is None or not int(matched[1]):
-            part.wrong("trigger", trigger, f"use {AVAILABLE_NOW}, or a time such as 10s")
-        else:
-            interval = int(matched[1]) * _UNITS_MS[matched[2]]
+        interval = _time_ms(part, "trigger", trigger, f"use {AVAILABLE_NOW}, or a time such as 10s")
+    give_up = part.text("give_up_after")
+    give_up_ms = None
+    if give_up and interval is None:
+        part.wrong("give_up_after", give_up, "only a trigger with a time goes on: leave it out")
+    elif give_up:
+        give_up_ms = _time_ms(part, "give_up_after", give_up, "use a time such as 10m")
     master = part.text("master") or "local[*]"
     if not _MASTER.fullmatch(master):
         part.wrong("master", master, "use local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT")
@@ -321,6 +330,14 @@ def _run(part: Section, kind: str) -> RunSpec:
         part.wrong("checkpoint", checkpoint, "a mirror keeps its progress in the target: leave it")
     if kind != "mirror" and not checkpoint:
         part.wrong("checkpoint", None, "a directory in which Spark keeps the progress")
-    found = RunSpec(master, interval, checkpoint or None, part.pairs("options"))
+    found = RunSpec(master, interval, checkpoint or None, part.pairs("options"), give_up_ms)
     part.done()
     return found
+
+
+def _time_ms(part: Section, key: str, text: str, remedy: str) -> int | None:
+    matched = _INTERVAL.fullmatch(text)
+    if matched is None or not int(matched[1]):
+        part.wrong(key, text, remedy)
+        return None
+    return int(matched[1]) * _UNITS_MS[matched[2]]

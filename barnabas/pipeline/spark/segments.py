@@ -34,7 +34,7 @@ _directories: dict[tuple[str, int], list[str]] = {}
 
 
 def local_files(
-    cluster: ClusterClient, at: TopicPartition, position: int, topic_id: UUID | None
+    cluster: ClusterClient, at: TopicPartition, position: int, topic_id: UUID | None = None
 ) -> "SegmentFiles | None":
     """The files of a partition from an offset on; None if they are not on this machine, or are of
     another topic with this name.

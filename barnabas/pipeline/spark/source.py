@@ -102,8 +102,9 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         brokers = Brokers(options)
         ranges = [self._narrow.range(each) for each in self._ranges(brokers)]
         least = self._narrow.time_min
-        if least is not None:
-            # No record before the first one at or after a time is at or after it.
+        if least is not None and least >= 0:
+            # No record before the first one at or after a time is at or after it. Brokers cannot be
+            # asked for a negative time, which records of Kafka may have.
             since = brokers.first_since(least, [each.at for each in ranges])
             ranges = [
                 each._replace(start=min(max(each.start, since.get(each.at, each.stop)), each.stop))

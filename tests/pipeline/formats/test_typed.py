@@ -2,6 +2,7 @@
 
 import io
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,57 @@ def test_a_schema_that_is_none_is_refused(schema: str) -> None:
     assert found is not None
     with pytest.raises(OptionError, match="valueSchema: expected"):
         columns_of(found)
+
+
+def test_decimals_keep_their_digits() -> None:
+    """Through a double, 12345678901234567.125 would become 12345678901234568."""
+    schema = "p decimal(30,3), d double, s string, i long"
+    data_type = types.StructType(
+        [
+            types.StructField("p", types.DecimalType(30, 3)),
+            types.StructField("d", types.DoubleType()),
+            types.StructField("s", types.StringType()),
+            types.StructField("i", types.LongType()),
+        ]
+    )
+    data, errors = read(
+        {"valueFormat": "json", "valueSchema": schema},
+        data_type,
+        [
+            b'{"p": 12345678901234567.125, "d": 1.5, "s": {"a": [1.10, 2]}, "i": 3.0}',
+            b'{"p": -0.001, "d": 2, "s": 1.50, "i": 1e3}',
+            b'{"p": 1.2345}',
+            b'{"d": 1e400}',
+            b'{"i": 1e999999999}',
+            b'{"i": 1.5}',
+        ],
+    )
+    first = {"p": Decimal("12345678901234567.125"), "d": 1.5, "s": '{"a":[1.10,2]}', "i": 3}
+    second = {"p": Decimal("-0.001"), "d": 2.0, "s": "1.50", "i": 1000}
+    assert data == [first, second, None, None, None, None]
+    assert errors[:2] == [None, None]
+    assert "data loss" in errors[2]
+    assert errors[3:] == [
+        "d: 1E+400 does not fit in a double",
+        "i: 1E+999999999 does not fit in 64 bits",
+        "i: expected a whole number, got 1.5",
+    ]
+
+
+def test_a_field_that_is_missing_in_a_column_that_is_not_null_is_a_bad_row() -> None:
+    """Spark would stop at the null, whatever the pipeline does with bad rows."""
+    line = types.StructType([types.StructField("n", types.StringType(), False)])
+    data_type = types.StructType(
+        [
+            types.StructField("id", types.LongType(), False),
+            types.StructField("lines", types.ArrayType(line, False)),
+        ]
+    )
+    data, errors = read(
+        {"valueFormat": "json", "valueSchema": "id long not null, lines array<string>"},
+        data_type,
+        [b'{"id": 1}', b"{}", b'{"id": null}', b'{"id": 1, "lines": [{}]}', None],
+    )
+    why = "missing or null, and the column is NOT NULL"
+    assert data == [{"id": 1, "lines": None}, None, None, None, None]
+    assert errors == [None, f"id: {why}", f"id: {why}", f"lines: n: {why}", None]

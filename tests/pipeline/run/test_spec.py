@@ -68,6 +68,19 @@ def test_what_is_left_out_has_a_sensible_value() -> None:
             "source.options.maxOfsetsPerTrigger: '5': the source has no such option; did you mean"
             " maxOffsetsPerTrigger?",
         ),
+        (
+            {"sink__format": "delta", "sink__path": "/a[1]"},
+            "sink.path: '/a[1]': delta-rs cannot open paths with '['",
+        ),
+        (
+            {"sink__format": "delta", "sink__path": "file:/a%20b"},
+            "sink.path: '/a%20b': delta-rs cannot open paths with '%20'",
+        ),
+        ({"run__give_up_after": "1m"}, "run.give_up_after: '1m': only a trigger with a time"),
+        (
+            {"run__trigger": "1s", "run__give_up_after": "soon"},
+            "run.give_up_after: 'soon': use a time such as 10m",
+        ),
         ({"run__trigger": "0s"}, "run.trigger: '0s': use available_now, or a time"),
         ({"source__topcis": ["a"]}, "source.topcis: ['a']: no such key; did you mean topics?"),
         ({"source__topics": None}, "source.topics: missing: name topics, or a pattern"),

@@ -238,7 +238,7 @@ def test_a_topic_made_anew_while_available_records_are_read_is_lost_data(
 def test_a_repeated_batch_of_a_topic_that_was_made_anew_is_lost_data(
     broker: BrokerProcess, topic: str
 ) -> None:
-    """After a restart Spark repeats it before it asks for new offsets; the checkpoint has the id."""
+    """Spark repeats it before it asks for new offsets; the checkpoint has the id."""
     from barnabas.pipeline.spark.reading import read_task
 
     create(broker, topic, 1)
@@ -291,3 +291,24 @@ def test_what_connections_would_need_to_be_safe_is_never_ignored(
     stream = reader(broker, topic, **{"kafka.ssl.provider": "SunJSSE"})
     with pytest.raises(PipelineError, match=r"kafka\.ssl\.provider is not supported"):
         stream.initialOffset()
+
+
+def test_records_with_negative_times_pass_a_filter_that_lets_them_pass(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """Records of Kafka without a time have -1. A broker cannot be asked for such a time."""
+    from barnabas.pipeline.spark.pushdown import PushedFilters
+    from barnabas.pipeline.spark.reading import read_task
+    from barnabas.pipeline.spark.source import BatchReader
+
+    create(broker, topic, 1)
+    times = pa.array([-1000, -50_000, 0, 7000], pa.timestamp("us", tz="UTC"))
+    columns = {"value": pa.array([b"value"] * 4), "timestamp": times}
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    Writing(sink_options({**given, "topic": topic})).write(iter([pa.record_batch(columns)]))
+    for least, first in ((None, 0), (-10, 0), (-1, 0), (0, 2), (1, 3)):
+        batch = BatchReader({**given, "subscribe": topic}, None)
+        batch._narrow = PushedFilters(time_min=least)
+        (task,) = batch.partitions()
+        offsets = [n for found in read_task(task.value) for n in found.column("offset").to_pylist()]
+        assert offsets == list(range(first, 4)), least
