@@ -1,5 +1,8 @@
 """A topic as a table of files.
 
-lake: Parquet, Delta, and the latest record of each key
+lake: batches of a query, written to a table
+parquet: a table of Parquet files, a directory per batch
+delta_table: Delta tables, with every record or the latest record of each key
 delta: the log of a Delta table
+files: Parquet files, written and read by Spark
 """

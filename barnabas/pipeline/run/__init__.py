@@ -10,6 +10,9 @@ running: runs a pipeline on Spark
 queries: watches the queries, their batches and failures
 rows: rows for functions and tables; bad rows
 dead_letters: writes bad rows to the retry and dead-letter topics
+bad_row_producer: the producer of bad rows, a transaction per batch
+letter_topics: creates the topics of bad rows
+outage: decides whether a pipeline waits for brokers that are away
 progress: batches, rows, time and lag of each query
 metrics: progress for Prometheus
 roster: the pipelines that run on this machine

@@ -2,7 +2,7 @@
 
 In: the batches of a query, as the source returns them. Out: records with the headers of rows.py.
 Always: only the driver writes, so a task that Spark repeats writes nothing twice, and of two
-drivers only the newer one (letter_producer.py). If bad rows of these offsets were written before,
+drivers only the newer one (bad_row_producer.py). If bad rows of these offsets were written before,
 by an interrupted run or before an old checkpoint was restored, only the rows that are not in the
 topics yet are written.
 Not here: which rows are bad, and their headers (rows.py).
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.workers import letters
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.run.letter_producer import BadRow, LetterProducer
+from barnabas.pipeline.run.bad_row_producer import BadRow, BadRowProducer
 from barnabas.pipeline.run.rows import bad_rows
 from barnabas.pipeline.run.spec import Spec
 from barnabas.pipeline.spark.batch_identity import BatchIdentity, overlaps
@@ -51,7 +51,7 @@ class BadRowWriter:
         self._client = client
         self._limits = limits
         self._identify = identify
-        self._producer: LetterProducer | None = None
+        self._producer: BadRowProducer | None = None
 
     def write(self, batch: "DataFrame", number: int) -> None:
         spark = batch.sparkSession
@@ -74,11 +74,11 @@ class BadRowWriter:
         if self._producer is not None:
             self._producer.close()
 
-    def _opened(self, query: str) -> LetterProducer:
+    def _opened(self, query: str) -> BadRowProducer:
         if self._producer is None:
             dlq = str(self._spec.errors.dlq)
             group = self._spec.source.group
-            self._producer = LetterProducer(self._client, query, group, dlq, self._limits)
+            self._producer = BadRowProducer(self._client, query, group, dlq, self._limits)
         return self._producer
 
     def _written(self, spark: "SparkSession", query: str) -> "DataFrame":

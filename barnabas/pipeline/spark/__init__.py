@@ -13,6 +13,8 @@ segments: reads them from a local broker's segment files instead
 writing: converts Spark's rows to records and batches
 sending: sends complete batches
 listener: queries of Spark's own `format("kafka")` as consumer groups
-checkpoint: our own files in a checkpoint
+checkpoint: our own file in a checkpoint, and the identity of its batches
+batch_identity: which records a batch stands for, and which of them a sink has
+files: directories, and one rule for their names
 worker_start: makes Spark's Python workers start faster
 """

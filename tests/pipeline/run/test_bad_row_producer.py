@@ -10,7 +10,7 @@ from barnabas.client.blocking.admin import Admin
 from barnabas.client.workers import letters
 from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.run.letter_producer import BadRow, LetterProducer, fitted
+from barnabas.pipeline.run.bad_row_producer import BadRow, BadRowProducer, fitted
 from barnabas.pipeline.run.letter_topics import ensure_letter_topics, letter_size
 from barnabas.pipeline.run.spec import parse
 from barnabas.pipeline.spark import brokers as clusters
@@ -43,9 +43,9 @@ def rows(topic: str, count: int) -> list[BadRow]:
     return [BadRow(topic, b"k", b"%d" % number, (("h", b"v"),)) for number in range(count)]
 
 
-def driver(broker: BrokerProcess, topic: str, limit: int = 1_048_588) -> LetterProducer:
+def driver(broker: BrokerProcess, topic: str, limit: int = 1_048_588) -> BadRowProducer:
     client = {"bootstrap.servers": broker.bootstrap_servers}
-    return LetterProducer(client, "q", topic, f"{topic}.dlq", {f"{topic}.dlq": limit})
+    return BadRowProducer(client, "q", topic, f"{topic}.dlq", {f"{topic}.dlq": limit})
 
 
 def read(broker: BrokerProcess, topic: str) -> list[tuple[bytes | None, int]]:
@@ -122,7 +122,7 @@ def test_another_query_or_another_topic_has_bad_rows_of_its_own(
     assert producer.done(anew) == {}
     producer.close()
     client = {"bootstrap.servers": broker.bootstrap_servers}
-    other = LetterProducer(client, "q2", topic, f"{topic}.dlq", {f"{topic}.dlq": 1_000_000})
+    other = BadRowProducer(client, "q2", topic, f"{topic}.dlq", {f"{topic}.dlq": 1_000_000})
     assert other.done(done) == {}
     other.close()
 

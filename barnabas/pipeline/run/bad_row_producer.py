@@ -69,7 +69,7 @@ def fitted(row: BadRow, limits: Mapping[str, int], dlq: str) -> BadRow:
     return row
 
 
-class LetterProducer:
+class BadRowProducer:
     """The producer of one query. `limits`: the largest record of each of the two topics."""
 
     def __init__(
