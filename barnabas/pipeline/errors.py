@@ -24,6 +24,7 @@ _ENDED = "terminated with exception: "
 _TRACE = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s+File "([^"]+)", line (\d+)')
 _NOT_LOADED = "Failed to find the data source: barnabas"
+_RUN_AGAIN = ". Run this again when that broker is running"
 _MARKS = ("PipelineError: ", "OptionError: ", "DataLoss: ", "[USER_RAISED_EXCEPTION] ")
 
 
@@ -90,7 +91,7 @@ def _away(said: str) -> str:
     code, _, detail = said.partition(": ")
     if detail.startswith("no broker at "):
         return said
-    return f"{code}: no answer from {detail}. Run this again when that broker is running"
+    return f"{code}: no answer from {detail}{_RUN_AGAIN}"
 
 
 def from_spark(problem: Exception) -> PipelineError | None:
@@ -98,6 +99,11 @@ def from_spark(problem: Exception) -> PipelineError | None:
     if not type(problem).__module__.startswith(("pyspark.", "py4j.")):
         return None
     return from_text(str(problem)) or PipelineError(type(problem).__name__)
+
+
+def without_remedy(said: str) -> str:
+    """For a pipeline that tries again by itself."""
+    return said.removesuffix(_RUN_AGAIN)
 
 
 def from_text(text: str) -> PipelineError | None:

@@ -20,7 +20,7 @@ from barnabas.client.consumer.message import RawMessage
 from barnabas.client.consumer.partition_consumer import PartitionConsumer
 from barnabas.client.workers import ledger
 from barnabas.client.workers.ledger import LetterPartition, Receipt, RedriveLedger
-from barnabas.client.workers.letters import LetterTrail, headers_of, own_headers, trail_in
+from barnabas.client.workers.letters import CUT, LetterTrail, headers_of, own_headers, trail_in
 from barnabas.client.workers.post import LetterWriter
 from barnabas.client.workers.window.effects import SendLetter
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
@@ -220,7 +220,10 @@ class DeadLetters:
         for message in messages:
             place, sequence = numbers[message.offset]
             came = f"{message.topic}:{message.partition}:{message.offset}"
-            headers = (*own_headers(headers_of(message)), (REDRIVEN_FROM, came.encode()))
+            given = headers_of(message)
+            # A value that was cut is not the record's: whoever reads it must be able to see that.
+            cut = tuple(header for header in given if header[0] == CUT)
+            headers = (*own_headers(given), *cut, (REDRIVEN_FROM, came.encode()))
             await self._post.send(
                 SendLetter(
                     receipt.at,

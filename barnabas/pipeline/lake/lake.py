@@ -10,7 +10,7 @@ Not here: the tables (parquet.py, delta_table.py), bad rows (pipeline/run/dead_l
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.errors import PipelineError, one_line
 from barnabas.pipeline.lake.delta_table import DeltaTable, LatestTable
 from barnabas.pipeline.lake.parquet import ParquetTable
 from barnabas.pipeline.run.dead_letters import BadRowWriter, query_of
@@ -52,6 +52,7 @@ def lake_writer(
 
     table.check(shape(rows).drop(DELETED).schema)
 
+    @one_line
     def write(batch: "DataFrame", number: int) -> None:
         spark = batch.sparkSession
         identity = identify(query_of(spark), number)

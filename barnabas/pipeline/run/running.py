@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import KafkaError
-from barnabas.pipeline.errors import PipelineError, from_spark
+from barnabas.pipeline.errors import PipelineError, from_spark, one_line, without_remedy
 from barnabas.pipeline.run.dead_letters import BadRowWriter
 from barnabas.pipeline.run.letter_topics import ensure_letter_topics, letter_client
 from barnabas.pipeline.run.outage import Outage
@@ -89,7 +89,8 @@ def _through_outages(
             if spec.run.interval_ms is None or wait_ms is None:
                 raise
             said = problem.detail if isinstance(problem, KafkaError) else from_spark(problem)
-            say(f"{spec.name}: {said or problem}; trying again in {wait_ms // 1000} s")
+            why = without_remedy(str(said or problem))
+            say(f"{spec.name}: {why}; trying again in {wait_ms // 1000} s")
             if stop.wait(wait_ms / 1000):
                 return
 
@@ -147,7 +148,6 @@ def _mirror(
 
 
 def _copy(task: "CopyTask") -> "Copied":
-    from barnabas.pipeline.errors import one_line
     from barnabas.pipeline.mirror.copying import copy_range
 
     return one_line(copy_range)(task)
@@ -242,7 +242,8 @@ def _checkpoint(
 def _errors(spec: Spec, spark: "SparkSession", given: dict[str, str], letters: BadRowWriter) -> Any:
     """The query that writes the bad rows of a stream."""
     rows = _read(spark, {**given, "group.id": _errors_group(spec)})
-    return _started(spec, rows.writeStream.foreachBatch(letters.write), "errors", spark)
+    writer = rows.writeStream.foreachBatch(one_line(letters.write))
+    return _started(spec, writer, "errors", spark)
 
 
 def _errors_group(spec: Spec) -> str:
