@@ -52,7 +52,7 @@ def test_a_checkpoint_that_is_copied_back_loses_no_row_and_doubles_none(
     run(found, spark)
     assert ids(spark, format_, tmp_path / "lake") == [n for n in range(30) if n % 10 != 3]
     dead = read(servers, f"{topic}.dlq")
-    assert [headers["barnabas.origin.offset"] for _, headers in dead] == ["3", "13", "23"]
+    assert sorted(int(headers["barnabas.origin.offset"]) for _, headers in dead) == [3, 13, 23]
 
 
 class Drivers:
