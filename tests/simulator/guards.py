@@ -55,12 +55,24 @@ class Guards:
         """It died: it may come back with less, and must find out by itself."""
         self._seen.pop(machine, None)
 
+    def _look_at_order(self, machine: "Machine") -> None:
+        """After this error librdkafka would send all that is in flight again in a new epoch, also
+        what was written. A leader that does not know yet that there is a later one may give it."""
+        for refused in machine.logger.out_of_order:
+            at = TopicPartition(refused["topic"], refused["partition"])
+            latest = max(epoch for known, epoch in self._leaders if known == at)
+            if self._leaders[at, latest] == machine.name:
+                raise Violation(f"{machine.name} refused what is in order: {refused}")
+        machine.logger.out_of_order.clear()
+
     def look(self, machine: "Machine") -> None:
         broker = machine.broker
         if machine.logger.faults:
             raise Violation(f"{machine.name} failed: {machine.logger.faults[0]}")
         if broker is None:
             return
+        if machine.logger.out_of_order:
+            self._look_at_order(machine)
         if broker.coordination is not None:
             self._look_at_groups(machine.name, broker.coordination)
         if self._transactions is not None:

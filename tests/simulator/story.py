@@ -2,7 +2,7 @@
 
 from collections import Counter
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.system.logs import LEVELS, Logger
 from tests.simulator.loop import Schedule
@@ -10,7 +10,7 @@ from tests.simulator.loop import Schedule
 LINES_MAX = 20_000
 _DIGITS = str.maketrans("", "", "0123456789")
 _DULL = {"connection closed", "broker lost"}
-OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+OUT_OF_ORDER, TOO_LARGE = "OUT_OF_ORDER_SEQUENCE_NUMBER", "RECORD_LIST_TOO_LARGE"
 
 
 class Line(NamedTuple):
@@ -29,7 +29,7 @@ class Story:
         self._schedule = schedule
         self.lines: list[Line] = []
         self.counts: Counter[str] = Counter()
-        self.gave_up: set[object] = set()  # clients that gave up a record
+        self.gave_up: set[object] = set()  # clients that gave up or split a batch
         self._hash = sha256()
 
     def tell(self, who: str, text: str) -> None:
@@ -74,15 +74,17 @@ class StoryLogger(Logger):
         self._story = story
         self._who = who
         self.faults: list[str] = []  # errors of the program, with their traces
+        self.out_of_order: list[dict[str, Any]] = []
 
     def _write(self, level: int, event: str, values: dict[str, object]) -> None:
         if level < 1 or event in _DULL:
             return
         if "trace" in values:
             self.faults.append(f"{event}\n{values['trace']}")
-        # A producer that gave up no batch sends them in order. After this error librdkafka would
-        # send all that is in flight again in a new epoch, also what was written.
+        # A producer that gave up no batch, and split none, sends them in order.
+        if values.get("code") == TOO_LARGE:
+            self._story.gave_up.add(values.get("client"))
         if values.get("code") == OUT_OF_ORDER and values.get("client") not in self._story.gave_up:
-            self.faults.append(f"{event}: {values}")
+            self.out_of_order.append(values)
         pairs = " ".join(f"{key}={value}" for key, value in values.items() if key != "trace")
         self._story.tell(self._who, f"{LEVELS[level]}: {event} {pairs}"[:600])
