@@ -124,7 +124,7 @@ class World:
     def elected(self, id_: int, **options: Any) -> "ControllerAtWork":
         session = self.sessions[id_]
         if self.keeper.exists(nodes.CONTROLLER):
-            self.keeper.delete(nodes.CONTROLLER)  # whoever was it has not heard of it yet
+            self.keeper.delete(nodes.CONTROLLER)  # its broker has not learned it yet
         found = None
         while found is None:
             session.reconnect()

@@ -81,7 +81,7 @@ class KeeperCalls:
     async def run_patiently(self, call: Callable[[Keeper], T]) -> T:
         """The result of a call that may run twice, however long the keeper is unreachable.
 
-        A session that has expired is replaced: whoever had watches in it must read again.
+        A session that has expired is replaced. Its watches are lost: read again what they were for.
         """
         while True:
             try:

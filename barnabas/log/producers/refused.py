@@ -62,11 +62,11 @@ class RefusedBatches:
         known = self._current(producer_id, wall_ms)
         if known is None:
             return True
-        if epoch == known.epoch:
-            due = _due(known, producers.entries.get(producer_id))
-            if due is not None and _is_after(sequence, due):
+        due = _due(known, producers.entries.get(producer_id))
+        if epoch == known.epoch and due is not None:
+            if _is_after(sequence, due):
                 return False
-            if due is not None and _is_after(known.last, sequence):
+            if _is_after(known.last, sequence):
                 return True  # others that were refused must follow
         del self._by_producer[producer_id]
         return True
@@ -85,7 +85,7 @@ def _due(refused: _Refused, producer: ProducerState | None) -> int | None:
         return refused.first
     if producer.epoch > refused.epoch:
         return None
-    if producer.last_sequence == NO_SEQUENCE:  # a marker gave it the epoch
+    if producer.last_sequence == NO_SEQUENCE:  # the epoch is known from a marker
         return refused.first
     return (producer.last_sequence + 1) & SEQUENCE_MASK
 

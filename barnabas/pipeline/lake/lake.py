@@ -3,7 +3,7 @@
 In: the batches of a query. Out: a directory of Parquet files, or a Delta table.
 Always: the bad rows of a batch are written before it is in the table. A table knows the offsets up
 to which it has rows (pipeline/spark/batch_identity.py): a row that it has is never written again,
-whichever batch or driver it comes with.
+neither in another batch nor by another driver.
 Not here: the tables (parquet.py, delta_table.py), bad rows (pipeline/run/dead_letters.py).
 """
 

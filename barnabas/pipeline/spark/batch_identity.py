@@ -11,7 +11,7 @@ Pure: checkpoint.py reads the offsets, the sinks store them.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -64,10 +64,6 @@ class BatchIdentity:
             if begin < self.end[at]:
                 found[at] = begin
         return found
-
-    def covers(self, remaining: Offsets) -> bool:
-        """Whether `remaining` is the whole batch."""
-        return remaining == self.remaining({})
 
     def done_after(self, done: Mapping[str, int]) -> dict[str, int]:
         """Up to where the sink has rows once this batch is in it."""
@@ -136,12 +132,7 @@ def done_of(document: object) -> dict[str, int]:
 
 def overlaps(identity: BatchIdentity, done: Mapping[str, int]) -> bool:
     """Whether the sink has, or may have, some rows of the batch."""
-    return any(done.get(key, -1) > identity.start.get(at, 0) for at, key in _ranges(identity))
-
-
-def _ranges(identity: BatchIdentity) -> Iterable[tuple[TopicPartition, str]]:
-    return (
-        (at, key)
+    return any(
+        done.get(key, -1) > identity.start.get(at, 0) < identity.end[at]
         for at, key in identity.keys().items()
-        if identity.end[at] > identity.start.get(at, 0)
     )
