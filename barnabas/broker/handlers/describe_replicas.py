@@ -29,6 +29,12 @@ async def handle(
     except KafkaError as error:
         broker.refused("report refused", call, error)
         return DescribeReplicasResponse(error_code=error.code, topics=[])
+    assert broker.replicas is not None
+    await broker.replicas.incomplete.marks_written(
+        TopicPartition(topic.topic_name, index)
+        for topic in request.topics
+        for index in topic.partitions
+    )
     return DescribeReplicasResponse(
         error_code=0,
         topics=[

@@ -4,16 +4,19 @@ In: LeaderAndIsr and UpdateMetadata. Out: marks on disk; a refusal to lead witho
 records.
 Always: a mark is on disk before the missing log is created; it is removed once the replica has left
 the in-sync set and has rejoined it, or once the controller decides that no replica has more.
+Always: a replica does not become the only member of the in-sync set before the removal of its mark
+is on disk: after a crash nobody could lead. (A disk that is full or hangs delays it MARKS_S.)
 Not here: what a broker reports about its replicas (logs.py), which replica leads
 (controller/proof.py).
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.partition import Partition
 from barnabas.broker.replicas.logs import describe
+from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.topic import Topic
 from barnabas.controller.proof import ReplicaCompleteness
 from barnabas.model.errors import Code, Failed
@@ -23,6 +26,8 @@ from barnabas.wire.messages.leader_and_isr import LeaderAndIsrPartitionState, Le
 
 if TYPE_CHECKING:
     from barnabas.broker.context import ReplicasContext
+
+MARKS_S = 1.0  # how long a request waits until marks are removed on disk
 
 
 class IncompleteReplicas:
@@ -35,6 +40,8 @@ class IncompleteReplicas:
         self._spawn = spawn
         # Incomplete replicas that were seen outside the in-sync set.
         self._seen_out: dict[TopicPartition, None] = {}
+        # Complete replicas whose mark is still on disk.
+        self._unwritten: dict[TopicPartition, asyncio.Event] = {}
         self._writing = False
 
     def mark_missing(self, request: LeaderAndIsrRequest) -> None:
@@ -92,6 +99,7 @@ class IncompleteReplicas:
         if logs.incomplete(name) is None:
             return
         logs.complete(name)
+        self._unwritten[name] = asyncio.Event()
         if not self._writing:
             self._writing = True
             self._spawn(self._write_marks())
@@ -100,5 +108,41 @@ class IncompleteReplicas:
         """On disk soon: after a crash, complete replicas would be considered incomplete."""
         await asyncio.sleep(0)  # many may have caught up at once
         self._writing = False
-        for log_directory in self._broker.logs.online():
-            await log_directory.checkpoint()
+        unwritten = dict(self._unwritten)
+        online = self._broker.logs.online()
+        await asyncio.gather(*(self._write_marks_of(each, unwritten) for each in online))
+        self._written(unwritten)  # those whose log directory is offline
+
+    async def _write_marks_of(
+        self, log_directory: OpenLogDirectory, unwritten: dict[TopicPartition, asyncio.Event]
+    ) -> None:
+        await log_directory.checkpoint()
+        logs = log_directory.logs.logs
+        self._written({name: event for name, event in unwritten.items() if name in logs})
+
+    def _written(self, events: dict[TopicPartition, asyncio.Event]) -> None:
+        for name, event in events.items():
+            event.set()
+            if self._unwritten.get(name) is event:
+                del self._unwritten[name]
+
+    def when_written(self, name: TopicPartition, call: Callable[[], None]) -> None:
+        """At once, if no mark of this replica is on disk."""
+
+        async def wait_and_call() -> None:
+            await self.marks_written([name])
+            call()
+
+        if name in self._unwritten:
+            self._spawn(wait_and_call())
+        else:
+            call()
+
+    async def marks_written(self, names: Iterable[TopicPartition]) -> None:
+        """The directory that has the log decides (storage.py), so the others are not awaited."""
+        events = [event for name in names if (event := self._unwritten.get(name)) is not None]
+        if events:
+            waits = [asyncio.ensure_future(event.wait()) for event in events]
+            _, late = await asyncio.wait(waits, timeout=MARKS_S)
+            for wait in late:
+                wait.cancel()

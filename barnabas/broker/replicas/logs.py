@@ -6,7 +6,9 @@ again; a log without a replica is renamed, not deleted.
 Not here: on which disk a log is (broker/storage/storage.py), roles (roles.py).
 """
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from barnabas.broker.partition import Partition
@@ -21,6 +23,8 @@ from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.context import ReplicasContext
 
+
+STRAYS_S = 30.0
 
 _ABSENT = ReplicaReport(
     ReplicaCompleteness.ABSENT, False, -1, 0, "has no log of it: its disk was replaced"
@@ -107,7 +111,37 @@ def _own_log(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) ->
     return None
 
 
-async def rename_strays(broker: "ReplicasContext") -> bool:
+class StrayLogs:
+    """Logs whose replica was deleted or moved away: renamed, a while after all were listed."""
+
+    def __init__(
+        self,
+        broker: "ReplicasContext",
+        one_at_a_time: asyncio.Lock,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._broker = broker
+        self._one_at_a_time = one_at_a_time
+        self._spawn = spawn
+        self._timer: asyncio.TimerHandle | None = None
+
+    def schedule(self) -> None:
+        """All replicas here have been listed; logs to be deleted are deleted first."""
+        self.close()
+        self._timer = self._broker.loop.call_later(STRAYS_S, lambda: self._spawn(self.rename()))
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def rename(self) -> None:
+        async with self._one_at_a_time:
+            renamed = await _rename_strays(self._broker)
+        if not renamed:
+            self.schedule()
+
+
+async def _rename_strays(broker: "ReplicasContext") -> bool:
     """Their topics were deleted, or their replicas moved, while this broker was down or its disk
     full. False if one could not be renamed: try again later."""
     logs = broker.logs

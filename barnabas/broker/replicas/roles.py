@@ -17,6 +17,7 @@ For other modules:
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.catalog_interface import log_config
@@ -27,7 +28,7 @@ from barnabas.broker.replicas.incomplete import IncompleteReplicas
 from barnabas.broker.replicas.isr_proposals import Proposals
 from barnabas.broker.replicas.leading import LeaderReplica
 from barnabas.broker.replicas.limited_log import LimitedLog
-from barnabas.broker.replicas.logs import find_log, rename_strays
+from barnabas.broker.replicas.logs import StrayLogs, find_log
 from barnabas.broker.replicas.replica_cluster import ReplicaCluster
 from barnabas.broker.replicas.sessions import ReplicaSessions
 from barnabas.broker.replicas.throttles import Throttles
@@ -62,7 +63,6 @@ TICK_MS_MAX = 500
 CREATED_PER_SLICE = 50  # logs, before other work of the loop runs
 PARTITIONS_PER_SLICE = 500  # partitions
 ALL = 2  # the type of a LeaderAndIsr that lists all replicas of a broker
-STRAYS_S = 30.0
 NO_EPOCH = -1
 EPOCH_DELETED = -2
 
@@ -80,8 +80,8 @@ class Replicas:
         self._watchers: dict[str, list[Callable[[Partition], None]]] = {}
         self._needs_ticks: dict[LeaderReplica, None] = {}
         self._one_at_a_time = asyncio.Lock()
-        self._strays: asyncio.TimerHandle | None = None
-        self._incomplete = IncompleteReplicas(broker, self.fetchers.spawn)
+        self.strays = StrayLogs(broker, self._one_at_a_time, self.fetchers.spawn)
+        self.incomplete = IncompleteReplicas(broker, self.fetchers.spawn)
         self._role_log = LimitedLog(broker.log)
         self._timer: asyncio.TimerHandle | None = broker.loop.call_later(self._tick_s(), self._tick)
 
@@ -97,8 +97,7 @@ class Replicas:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._strays is not None:
-            self._strays.cancel()
+        self.strays.close()
         await self.fetchers.close()
         await self.proposals.close()
         self.sessions.close()
@@ -117,8 +116,13 @@ class Replicas:
 
     def propose(self, leading: LeaderReplica, proposal: IsrProposal) -> None:
         topic = self._broker.topics.get(leading.partition.name.topic)
-        if topic is not None:
-            self.proposals.add(topic.id, leading, proposal)
+        if topic is None:
+            return
+        send = partial(self.proposals.add, topic.id, leading, proposal)
+        if len(proposal.isr) > 1:
+            send()
+        else:
+            self.incomplete.when_written(leading.partition.name, send)
 
     def needs_ticks(self, leading: LeaderReplica) -> None:
         self._needs_ticks[leading] = None
@@ -146,7 +150,7 @@ class Replicas:
             results = []
             logs = self._broker.logs.logs
             created, done = len(logs), 0
-            self._incomplete.mark_missing(request)
+            self.incomplete.mark_missing(request)
             for requested in request.topic_states:
                 topic = self._cluster.topic(requested.topic_name, requested.topic_id)
                 config = log_config(topic.config, self._broker)
@@ -169,7 +173,7 @@ class Replicas:
                 )
             self._role_log.finish("roles taken")
             if request.type == ALL:
-                self._schedule_strays()
+                self.strays.schedule()
         return LeaderAndIsrResponse(error_code=0, topics=results)
 
     def _admit(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
@@ -187,8 +191,8 @@ class Replicas:
         state = _state_of(requested)
         try:
             self._check(partition, state)
-            self._incomplete.isr_changed(partition, state)
-            self._incomplete.check_may_lead(topic, partition, requested)
+            self.incomplete.isr_changed(partition, state)
+            self.incomplete.check_may_lead(topic, partition, requested)
             if partition.log_directory is None:
                 find_log(
                     self._broker,
@@ -196,7 +200,7 @@ class Replicas:
                     config,
                     partition,
                     is_new=requested.is_new,
-                    complete=self._incomplete.is_new(requested)
+                    complete=self.incomplete.is_new(requested)
                     or requested.leader == self._broker.id,
                 )
             if state.epochs != (partition.leader_epoch, partition.partition_epoch):
@@ -299,27 +303,13 @@ class Replicas:
             return
         if self._broker.id in state.replicas:
             if state.epochs >= (partition.leader_epoch, partition.partition_epoch):
-                self._incomplete.isr_changed(partition, state)
+                self.incomplete.isr_changed(partition, state)
             return
         if state.epochs <= (partition.leader_epoch, partition.partition_epoch):
             return
         self.fetchers.leave((topic.id, partition.name.partition))
         partition.follow(state, None)
-        self._schedule_strays()
-
-    def _schedule_strays(self) -> None:
-        """All replicas here have been listed; logs to be deleted are deleted first."""
-        if self._strays is not None:
-            self._strays.cancel()
-        self._strays = self._broker.loop.call_later(
-            STRAYS_S, lambda: self.fetchers.spawn(self._rename_strays())
-        )
-
-    async def _rename_strays(self) -> None:
-        async with self._one_at_a_time:
-            renamed = await rename_strays(self._broker)
-        if not renamed:
-            self._schedule_strays()
+        self.strays.schedule()
 
     # Disks
 
@@ -365,7 +355,7 @@ class Replicas:
                 reason=str(error),
                 remedy="free space on the disk; then the broker renames them to *-stray",
             )
-            self._schedule_strays()
+            self.strays.schedule()
 
     def _stop(self, name: TopicPartition, state: StopReplicaPartitionState) -> Code:
         topic = self._broker.topics.get(name.topic)

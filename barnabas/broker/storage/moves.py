@@ -115,6 +115,7 @@ class Moves:
                 if not _holes_are_durable(copy, source):
                     continue
                 to.logs.announce(copy)
+                self._broker.logs.copy_mark(partition.name, to)
                 if not await to.checkpoint():
                     raise KafkaError(
                         Code.KAFKA_STORAGE_ERROR, f"{to.path}: no checkpoint: the disk is full"

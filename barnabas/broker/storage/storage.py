@@ -148,18 +148,16 @@ class Storage:
     # Replicas that may lack committed records
 
     def incomplete(self, partition: TopicPartition) -> IncompleteMark | None:
-        """None: nothing is known to be missing. A log that has moved to another directory is not
-        gone."""
-        found = [
-            log_directory.logs.incomplete.get(partition) for log_directory in self.log_directories
-        ]
-        moved = partition in self.logs
-        known = [
-            each
-            for each in found
-            if each is not None and not (moved and each is IncompleteMark.GONE)
-        ]
-        return min(known, default=None)
+        """None: nothing is known to be missing. The directory that has the log decides: a mark in
+        another one, which was offline when the log caught up or was deleted, is outdated."""
+        home = self._homes.get(partition)
+        if home is not None and not home.logs.marks_damaged:
+            return home.logs.incomplete.get(partition)
+        found = (each.logs.incomplete.get(partition) for each in self.log_directories)
+        marks = [mark for mark in found if mark is not None]
+        if home is not None:
+            marks = [mark for mark in marks if mark is not IncompleteMark.GONE]
+        return min(marks, default=None)
 
     def mark_incomplete(self, partitions: Iterable[TopicPartition]) -> None:
         """Their logs are created next, and other replicas may have records. Every log directory
@@ -175,6 +173,13 @@ class Storage:
                 log_directory.logs.write_incomplete()
             except OSError as error:
                 log_directory.fail(error)
+
+    def copy_mark(self, partition: TopicPartition, to: OpenLogDirectory) -> None:
+        """The log moves to that directory, whose own mark may be outdated."""
+        mark = self.incomplete(partition)
+        to.logs.incomplete.pop(partition, None)
+        if mark is not None:
+            to.logs.incomplete[partition] = mark
 
     def complete(self, partition: TopicPartition) -> None:
         """It has all committed records; the next checkpoint removes the mark."""

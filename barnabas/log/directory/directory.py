@@ -84,6 +84,7 @@ class LogDirectory:
         # start after a crash may open them, and needs their offsets.
         self.moving: dict[TopicPartition, Log] = {}
         self.incomplete: dict[TopicPartition, IncompleteMark] = {}
+        self.marks_damaged = False  # the file of `incomplete` could not be read
 
     def write_incomplete(self) -> None:
         """Now, and synced: a crash must not make a replica seem complete."""

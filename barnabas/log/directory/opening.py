@@ -84,6 +84,7 @@ def open_log_directory(
         _open_into(directory, disk, partition, config, open_segments, checkpoints)
     marks = files.read_offsets(INCOMPLETE, names, findings)
     directory.incomplete = {name: IncompleteMark(mark) for name, mark in marks.items()}
+    directory.marks_damaged = INCOMPLETE in names and INCOMPLETE not in files
     # A log of which nothing was synced or committed may go with the power, and nothing with it.
     written = {name for name, offset in (*points.items(), *watermarks.items()) if offset > 0}
     _find_incomplete(directory, written, watermarks)

@@ -1,17 +1,26 @@
 """What a broker reports about a log that it created although the partition was not new."""
 
+import asyncio
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from barnabas.broker.broker import Broker
+from barnabas.broker.partition import Partition
+from barnabas.broker.replicas.incomplete import IncompleteReplicas
 from barnabas.broker.replicas.logs import describe
+from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.controller.proof import ReplicaCompleteness
 from barnabas.log.config import LogConfig
+from barnabas.log.directory.checkpoints import INCOMPLETE
 from barnabas.log.directory.directory import IncompleteMark
 from barnabas.log.log import Log
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import BrokerId, TopicPartition
+from barnabas.replication.state import PartitionState
 from barnabas.wire.records import Record, encode_batch
 from tests.broker.clustered import cluster_of
+from tests.waiting import eventually
 
 NAME = TopicPartition("lost", 0)
 TOPIC_ID = uuid4()
@@ -48,3 +57,88 @@ async def test_a_log_that_the_checkpoints_name_stays_lost(tmp_path: Path) -> Non
         log_directory.logs.incomplete[NAME] = IncompleteMark.GONE
         created_again(broker)
         assert report(broker) is ReplicaCompleteness.LOST
+
+
+def two_directories(tmp_path: Path) -> dict[str, str]:
+    return {"log.dirs": f"{tmp_path}/one,{tmp_path}/two"}
+
+
+def home_and_other(broker: Broker) -> tuple[OpenLogDirectory, OpenLogDirectory]:
+    home = broker.logs.home(NAME)
+    [other] = [each for each in broker.logs.online() if each is not home]
+    return home, other
+
+
+async def test_the_directory_that_has_the_log_decides_whether_it_is_incomplete(
+    tmp_path: Path,
+) -> None:
+    """The other directory was offline when the replica had caught up, and kept its mark. After a
+    restart nobody could lead, if this replica was the only one in sync."""
+    async with cluster_of(tmp_path, 1, settings=two_directories(tmp_path)) as cluster:
+        broker = cluster.brokers[1]
+        log = created_again(broker)
+        log.append(memoryview(encode_batch([Record(0, 1, b"k", b"v", ())])), 0, 1)
+        home, other = home_and_other(broker)
+        assert NAME in home.logs.incomplete
+        assert NAME in other.logs.incomplete
+        assert report(broker) is ReplicaCompleteness.LOST
+        del home.logs.incomplete[NAME]
+        assert report(broker) is ReplicaCompleteness.COMPLETE
+        home.logs.marks_damaged = True
+        assert report(broker) is ReplicaCompleteness.LOST
+
+
+async def test_a_log_takes_its_mark_along_when_it_moves(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, 1, settings=two_directories(tmp_path)) as cluster:
+        logs = cluster.brokers[1].logs
+        created_again(cluster.brokers[1])
+        home, other = home_and_other(cluster.brokers[1])
+        del other.logs.incomplete[NAME]
+        logs.copy_mark(NAME, other)
+        assert other.logs.incomplete[NAME] is IncompleteMark.EMPTY
+        del home.logs.incomplete[NAME]
+        logs.copy_mark(NAME, other)  # what that directory has is outdated
+        assert NAME not in other.logs.incomplete
+
+
+async def test_a_replica_waits_until_its_mark_is_removed_on_disk_before_it_is_alone_in_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller shrinks a set to its leader after DescribeReplicas was answered, a leader
+    proposes it: a crash right afterwards must find no mark."""
+    async with cluster_of(tmp_path, 1, settings=two_directories(tmp_path)) as cluster:
+        broker = cluster.brokers[1]
+        assert broker.replicas is not None
+        incomplete = broker.replicas.incomplete
+        log = created_again(broker)
+        home, _ = home_and_other(broker)
+        slow, checkpoint = asyncio.Event(), home.checkpoint
+
+        async def checkpoint_slowly() -> bool:
+            await slow.wait()
+            return await checkpoint()
+
+        monkeypatch.setattr(home, "checkpoint", checkpoint_slowly)
+        rejoin(incomplete, broker, log)
+        said: list[str] = []
+        incomplete.when_written(NAME, lambda: said.append("proposed"))
+        described = asyncio.create_task(incomplete.marks_written([NAME]))
+        await asyncio.wait([described], timeout=0.05)
+        assert not described.done()
+        assert not said
+        slow.set()
+        await described
+        await eventually(lambda: said == ["proposed"])
+        marks = (Path(home.path) / INCOMPLETE).read_text()
+        assert NAME.topic not in marks
+        incomplete.when_written(NAME, lambda: said.append("at once"))
+        assert said[-1] == "at once"
+
+
+def rejoin(incomplete: IncompleteReplicas, broker: Broker, log: Log) -> None:
+    own = BrokerId(broker.id)
+    partition = Partition(NAME, log, broker.logs.home(NAME), own)
+    isrs: list[tuple[BrokerId, ...]] = [(BrokerId(2),), (BrokerId(2), own)]
+    for isr in isrs:
+        state = PartitionState(BrokerId(2), 1, isr, 1, (BrokerId(2), own))
+        incomplete.isr_changed(partition, state)

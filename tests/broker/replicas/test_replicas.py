@@ -59,7 +59,7 @@ async def test_logs_of_a_deleted_topic_go_and_its_name_can_be_used_again(tmp_pat
         back = cluster.brokers[away]
         assert back.replicas is not None
         assert TopicPartition("t", 0) in back.logs.logs
-        await back.replicas._rename_strays()
+        await back.replicas.strays.rename()
         assert not back.logs.logs
         assert "stray log renamed" in cluster.logs[away].getvalue()
         await cluster.create("t")
@@ -90,12 +90,12 @@ async def test_a_full_disk_that_cannot_rename_a_deleted_log_stops_no_other_chang
             await eventually(lambda: "logs not deleted" in said.getvalue())
             assert "No space left on device" in said.getvalue()
             assert full.replicas is not None
-            await full.replicas._rename_strays()
+            await full.replicas.strays.rename()
             assert "stray log not renamed" in said.getvalue()
             assert TopicPartition("t", 0) in full.logs.logs
         await cluster.create("u")
         await eventually(lambda: cluster.partition(controller, "u").is_open)
-        await full.replicas._rename_strays()
+        await full.replicas.strays.rename()
         assert TopicPartition("t", 0) not in full.logs.logs
         # The next topic of this name gets a log of its own.
         await cluster.create("t")
@@ -140,11 +140,12 @@ async def test_a_replica_ends_though_whoever_moved_it_died_before_saying_so(
         await eventually(lambda: left.following is None)
         await cluster.kill(leader)
         await eventually(lambda: left.leader == new)
-        assert left.leader_epoch == cluster.partition(new, "t").leader_epoch
+        leads = cluster.partition(new, "t")
+        await eventually(lambda: left.leader_epoch == leads.leader_epoch)
         broker = cluster.brokers[old]
         assert broker.replicas is not None
         assert TopicPartition("t", 0) in broker.logs.logs
-        await broker.replicas._rename_strays()
+        await broker.replicas.strays.rename()
         assert TopicPartition("t", 0) not in broker.logs.logs
         # It may come again, and begins anew.
         await move(cluster, new, old)
