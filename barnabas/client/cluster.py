@@ -9,13 +9,12 @@ Not here: what to ask (client/admin/admin.py, producer, consumer).
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from barnabas.client.backoff import waits_ms
 from barnabas.client.errors import check
 from barnabas.client.metadata_snapshot import MetadataSnapshot, NewestLeaders
-from barnabas.client.net import BrokerConnection, Net
+from barnabas.client.net import BrokerConnection, Net, SharedTask
 from barnabas.client.sockets import Unreached
 from barnabas.config.client import ClientConfig
 from barnabas.config.kinds import Address, parse_address
@@ -57,7 +56,7 @@ class ClusterClient:
         self.timeout_ms = config.request_timeout_ms
         self._bootstrap = bootstrap_addresses(config.bootstrap_servers)
         self._connections: dict[tuple[int, str], BrokerConnection] = {}
-        self._opening: dict[tuple[int, str], AbstractAsyncContextManager[object]] = {}
+        self._opening: dict[tuple[int, str], SharedTask[BrokerConnection]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._view: MetadataSnapshot | None = None
         self._leaders = NewestLeaders()
@@ -76,6 +75,8 @@ class ClusterClient:
         self.close()
 
     def close(self) -> None:
+        for opening in list(self._opening.values()):
+            opening.cancel()
         for connection in list(self._connections.values()):
             connection.close()
         self._connections.clear()
@@ -331,33 +332,35 @@ class ClusterClient:
         return True
 
     async def _open(self, key: tuple[int, str], address: Address) -> BrokerConnection:
-        lock = self._opening.get(key)
-        if lock is None:
-            lock = self._opening[key] = self.net.lock()
-        async with lock:
-            there = self._connections.get(key)
-            if there is not None and not there.closed:
-                return there
-            try:
-                opened = await self.net.connect(
-                    address,
-                    client_id=self.config.client_id,
-                    timeout_ms=self.config.socket_connection_setup_timeout_ms,
-                    tls=self._tls,
-                )
-            except KafkaError as problem:
-                self._failed_at[address] = self.net.now_ms()
-                self.reached = self.reached or not isinstance(problem, Unreached)
-                if isinstance(problem, Corrupt) and self._view is not None:
-                    # A broker was there before: its greeting was garbled on the way.
-                    raise Retriable(Code.CORRUPT_MESSAGE, problem.detail) from None
-                raise
-            self.reached = True
-            if self._login is not None:
-                await self._log_in(key, opened, self._login)
-            self._failed_at.pop(address, None)
-            self._connections[key] = opened
-            return opened
+        """A login goes on if the caller gives up: else an impatient caller is never connected."""
+        if key not in self._opening:
+            self._opening[key] = self.net.shared_connection()
+        return await self._opening[key].result(lambda: self._connect(key, address))
+
+    async def _connect(self, key: tuple[int, str], address: Address) -> BrokerConnection:
+        there = self._connections.get(key)
+        if there is not None and not there.closed:
+            return there
+        try:
+            opened = await self.net.connect(
+                address,
+                client_id=self.config.client_id,
+                timeout_ms=self.config.socket_connection_setup_timeout_ms,
+                tls=self._tls,
+            )
+        except KafkaError as problem:
+            self._failed_at[address] = self.net.now_ms()
+            self.reached = self.reached or not isinstance(problem, Unreached)
+            if isinstance(problem, Corrupt) and self._view is not None:
+                # A broker was there before: its greeting was garbled on the way.
+                raise Retriable(Code.CORRUPT_MESSAGE, problem.detail) from None
+            raise
+        self.reached = True
+        if self._login is not None:
+            await self._log_in(key, opened, self._login)
+        self._failed_at.pop(address, None)
+        self._connections[key] = opened
+        return opened
 
 
 def bootstrap_addresses(text: str) -> list[Address]:

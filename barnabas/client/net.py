@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=ProtocolMessage)
 A_co = TypeVar("A_co", bound=ProtocolMessage, covariant=True)
+T = TypeVar("T")
 Task = Callable[[], Coroutine[Any, Any, object]]
 
 
@@ -71,6 +72,18 @@ class BoundedTask(Protocol):
         If not it goes on, and the next call waits for its end instead of beginning another; what
         it raises is raised there.
         """
+        ...
+
+
+class SharedTask(Protocol[T]):
+    """A flow that runs once at a time, and whose result is for all that wait for it."""
+
+    async def result(self, flow: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Begin `flow`, unless one is under way. It goes on if the caller stops waiting for it."""
+        ...
+
+    def cancel(self) -> None:
+        """Whoever waits for it gets NETWORK_EXCEPTION."""
         ...
 
 
@@ -176,6 +189,8 @@ class Net(Protocol):
         ...
 
     def bounded_task(self) -> BoundedTask: ...
+
+    def shared_connection(self) -> "SharedTask[BrokerConnection]": ...
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         """One flow at a time."""

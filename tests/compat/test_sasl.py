@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,21 @@ async def test_our_client_logs_in_and_exchanges_records(
             async for message in consumer:
                 assert message.value == b"value"
                 break
+
+
+async def test_our_client_connects_although_each_call_is_cancelled_before_a_login_can_end(
+    broker: SaslProcess,
+) -> None:
+    """To derive the key of a password takes longer than each call waits."""
+    async with asyncio.timeout(WAIT_S), barnabas.Admin(ours(broker, "SCRAM-SHA-512")) as admin:
+        cluster = admin._cluster
+        while cluster.known is None:
+            before = dict(cluster._connections)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0 if not before else WAIT_S):
+                    await cluster.view()
+            await asyncio.sleep(0)
+        assert len(cluster._connections) == 1
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -5,18 +5,20 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakMethod
 
 from barnabas.client.aio.connection import AsyncioConnection, connect
-from barnabas.client.net import PendingResponse, Task
+from barnabas.client.net import BrokerConnection, PendingResponse, Task
 from barnabas.client.owner_process import OwnerProcess
 from barnabas.config.kinds import Address
-from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.errors import Code, InvalidRequest, Retriable
 from barnabas.wire.codec import ProtocolMessage
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+T = TypeVar("T")
 
 
 class AsyncioWakeUp:
@@ -131,6 +133,28 @@ class AsyncioTask:
         return True
 
 
+class AsyncioSharedTask(Generic[T]):
+    """See client/net.py."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[T] | None = None
+
+    async def result(self, flow: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(flow())
+            self._task._log_destroy_pending = False  # type: ignore[attr-defined]
+            self._task.add_done_callback(_looked_at)
+        task = self._task
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise Retriable(Code.NETWORK_EXCEPTION, "the client was closed")
+        return task.result()
+
+    def cancel(self) -> None:
+        if self._task is not None and not self._task.get_loop().is_closed():
+            self._task.cancel()
+
+
 def _looked_at(task: "asyncio.Task[object]") -> None:
     """A caller that gave up waiting needs no warning."""
     if not task.cancelled():
@@ -182,6 +206,9 @@ class AsyncioNet:
 
     def bounded_task(self) -> AsyncioTask:
         return AsyncioTask()
+
+    def shared_connection(self) -> AsyncioSharedTask[BrokerConnection]:
+        return AsyncioSharedTask()
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return asyncio.Lock()

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
 
 from barnabas.client.blocking.connection import BlockingConnection, BlockingResponse, connect
+from barnabas.client.net import BrokerConnection, Task
 from barnabas.client.net import PendingResponse as AnyAnswer
-from barnabas.client.net import Task
 from barnabas.client.owner_process import OwnerProcess
 from barnabas.config.kinds import Address
 from barnabas.wire.codec import ProtocolMessage
@@ -145,6 +145,20 @@ class ThreadTask:
             self._problem = problem
 
 
+class ThreadSharedTask(Generic[R]):
+    """See client/net.py. One thread after the other: the flow looks for what an earlier one did."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    async def result(self, flow: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        with self._lock:
+            return await flow()
+
+    def cancel(self) -> None:
+        """A thread that waits for a socket is not interrupted: it has its timeout."""
+
+
 class BlockingNet:
     """See client/net.py. Nothing here ever suspends."""
 
@@ -177,6 +191,9 @@ class BlockingNet:
 
     def bounded_task(self) -> ThreadTask:
         return ThreadTask()
+
+    def shared_connection(self) -> ThreadSharedTask[BrokerConnection]:
+        return ThreadSharedTask()
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         return _Lock()
