@@ -27,7 +27,7 @@ cpdef tuple map_batches(
 )
 cpdef tuple keep_batches(
     OffsetMap keys, bytes data, Py_ssize_t at, Py_ssize_t last_at, long long limit,
-    object producers, bytearray out, Py_ssize_t written, object add_batch,
+    object producers, frozenset epoch_starts, bytearray out, Py_ssize_t written, object add_batch,
 )
 
 @cython.locals(left=Py_ssize_t, fields=tuple, size=cython.longlong)

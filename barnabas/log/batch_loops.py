@@ -75,6 +75,7 @@ def keep_batches(
     last_at: int,
     limit: int,
     producers: Mapping[int, int],
+    epoch_starts: frozenset[int],
     out: bytearray,
     written: int,
     add_batch: AddBatch,
@@ -99,7 +100,7 @@ def keep_batches(
         kept, tombstones, largest, keyless, runs = keys.survey(
             data, at + _HEADER_SIZE, at + size, count, base, fields[7], limit - 1, False
         )
-        if tombstones or (not kept and producers.get(fields[9]) == last):
+        if tombstones or (not kept and (producers.get(fields[9]) == last or base in epoch_starts)):
             break
         start = len(out)
         if kept == count:

@@ -88,7 +88,7 @@ def test_what_is_damaged_or_not_all_there_is_left_to_the_caller(loops: Any) -> N
         assert (stopped, next_offset) == ((sound, 2) if sound else (0, -1))
         out = bytearray()
         stopped, read, kept, _ = loops.keep_batches(
-            keys, bytes(data), 0, -1, 1000, {}, out, 0, lambda *batch: None
+            keys, bytes(data), 0, -1, 1000, {}, frozenset(), out, 0, lambda *batch: None
         )
         assert (stopped, read, kept, bytes(out)) == (
             (sound, 2, 2, first) if sound else (0, 0, 0, b"")

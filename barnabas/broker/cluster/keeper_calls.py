@@ -46,6 +46,7 @@ class KeeperCalls:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
         self._number = 0
         self._keeper: Keeper | None = None
+        self.connected = False  # else the session may have expired without a word
 
     async def open(self) -> Keeper:
         """Open a new session, after the old one was closed."""
@@ -62,10 +63,13 @@ class KeeperCalls:
                 self._keeper = await self.in_thread(lambda: self._open(listen))
             except SessionExpired as error:
                 self._log.warning("session expired before it was used", reason=str(error))
+        self.connected = True
         return self._keeper
 
     def _pass_on(self, number: int, news: Event | SessionState) -> None:
         if number == self._number:
+            if isinstance(news, SessionState):
+                self.connected = news is SessionState.CONNECTED
             self._heard(news)
 
     @property
@@ -99,6 +103,7 @@ class KeeperCalls:
         """Its ephemeral nodes are deleted; no more events arrive."""
         self._number += 1
         keeper, self._keeper = self._keeper, None
+        self.connected = False
         if keeper is not None:
             try:
                 await self.in_thread(keeper.close)

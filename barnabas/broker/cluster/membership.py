@@ -271,8 +271,7 @@ class ClusterMembership:
                 if found.missed:
                     await self._take_everything()
                     continue
-            # The session reconnects, or another one is opened.
-            except (Unavailable, KeeperError) as error:
+            except (Unavailable, KeeperError) as error:  # it reconnects, or another is opened
                 self._broker.log.warning("settings not read", reason=str(error))
                 return
             try:
@@ -369,9 +368,12 @@ class ClusterMembership:
     def controller_id(self) -> BrokerId | None:
         return self.controlling.controller
 
+    def is_connected(self) -> bool:
+        """To the keeper; if not, other brokers may have been elected to lead its partitions."""
+        return self._keeper_calls.connected
+
     def rack_of(self, broker: int) -> str | None:
-        member = self.members.get(BrokerId(broker))
-        return None if member is None else member.rack
+        return member.rack if (member := self.members.get(BrokerId(broker))) else None
 
     async def ask_controller(
         self,

@@ -135,8 +135,10 @@ class FetchPlan:
             else:  # as if its bytes did not fit: the next fetch returns it
                 found = partition.read(offset, 0, False)
         except KafkaError as error:
-            self.answer_now = True
-            return failed(index, error.code, topic if self._names_leaders else None)
+            self.answer_now, code = True, error.code
+            if code is Code.OFFSET_OUT_OF_RANGE and (leading := partition.leading) is not None:
+                code = Code.NOT_LEADER_OR_FOLLOWER if leading.may_be_behind(offset) else code
+            return failed(index, code, topic if self._names_leaders else None)
         records, nearer = found.file_slice, -1
         if self._rack and partition.leading is not None and self._broker.replicas is not None:
             nearer = nearer_replica(

@@ -53,6 +53,10 @@ class LeaderContext(Protocol):
 
     def is_registered(self, broker: BrokerId) -> bool: ...
 
+    def may_have_successors(self) -> bool:
+        """Other brokers may have been elected to lead the partitions of this one."""
+        ...
+
     @property
     def lag_ms_max(self) -> int: ...
 
@@ -163,6 +167,12 @@ class LeaderReplica:
         self.partition.commit_to(self.machine.high_watermark)
         if self.start_waiters:
             self._notify_start_waiters()
+
+    def may_be_behind(self, offset: int) -> bool:
+        """Another leader may have written that offset: OFFSET_OUT_OF_RANGE would make consumers
+        begin again."""
+        behind = offset > self.partition.log.end_offset and not self.alone
+        return behind and self._leader_context.may_have_successors()
 
     def records_sent(self, follower: BrokerId) -> None:
         self.machine.records_sent(follower, self._leader_context.now_ms())

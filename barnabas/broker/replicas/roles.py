@@ -114,6 +114,12 @@ class Replicas:
     def is_registered(self, broker: BrokerId) -> bool:
         return broker in self._cluster.members
 
+    def may_have_successors(self) -> bool:
+        """Its session may have expired, also because the loop was hanging."""
+        broker = self._broker
+        hung = broker.heartbeat.idle_ms() >= broker.config.zookeeper_session_timeout_ms
+        return hung or not self._cluster.is_connected()
+
     def propose(self, leading: LeaderReplica, proposal: IsrProposal) -> None:
         topic = self._broker.topics.get(leading.partition.name.topic)
         if topic is None:

@@ -112,6 +112,7 @@ def job_for(cleanable: Cleanable, wall_ms: int, keys_bytes_max: int) -> Compacti
             for producer_id, last_offset in last_offsets
             if 0 <= last_offset < cleanable.dirty_to
         },
+        epoch_starts=[start for _, start in log.epochs.entries if start > log.start_offset],
         marked_epochs={state.producer_id: state.epoch for state in states if not state.batches},
         aborted_behind=_aborted_behind(log, log.segments[len(sealed) :], cleanable.dirty_to),
         keys_bytes_max=keys_bytes_max,

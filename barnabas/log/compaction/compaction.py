@@ -3,8 +3,9 @@
 In: sealed segments (CompactionJob). Out: `.cleaned` files, synced, one segment
 for each group of old ones; what it did (CleanedSegment). The log itself is not touched.
 Always: offsets, order and the bytes of surviving records stay; a batch of which all survives is
-copied as it is. The last batch of an active producer and the last of all stay, empty if need be:
-sequences, and how far a reader has come, would be lost with them.
+copied as it is. The last batch of an active producer, the first batch of a leader epoch and the
+last of all stay, empty if need be: with them, sequences, the start of the epoch (replicas learn it
+from the batches that they copy) and how far a reader has come would be lost.
 Always: a tombstone is kept until its batch's delete horizon, which is set when it is first met.
 Always: aborted records go, and replace no record of their key. A marker stays while a batch of its
 transaction is there; the next pass sets its delete horizon, as if it were a tombstone. It stays
@@ -69,6 +70,7 @@ class Compaction:
         self._pause = pause
         records_max = max(0, job.dirty_to - job.dirty_from)
         self._keys = OffsetMap(job.keys_bytes_max, secret, records_max, zeros)
+        self._epoch_starts = frozenset(job.epoch_starts)
         self._cleaning = False  # the second phase, which begins at the start of the log again
         self._transactions: TransactionScan | None = None  # of the phase, made when it is needed
         self.end_offset = job.dirty_from  # every key below is known
@@ -237,6 +239,7 @@ class Compaction:
                 last_at,
                 self.end_offset,
                 self._job.producers,
+                self._epoch_starts,
                 writer.buffer,
                 writer.written,
                 writer.add_batch,
@@ -260,7 +263,11 @@ class Compaction:
         if header.base_offset >= self.end_offset:
             writer.copy(header, chunk, at)
             return [count, count, 0]
-        retain = ends or job.producers.get(header.producer_id) == header.last_offset
+        retain = (
+            ends
+            or job.producers.get(header.producer_id) == header.last_offset
+            or header.base_offset in self._epoch_starts
+        )
         if aborted or not count:
             if retain:
                 writer.write(emptied(header))
@@ -311,7 +318,12 @@ class Compaction:
             writer.copy(header, chunk, at)
         elif count and horizon < 0:
             writer.write(with_horizon(header, chunk, at, self._horizon))
-        elif horizon > self._job.wall_ms or ends or epoch == header.producer_epoch:
+        elif (
+            horizon > self._job.wall_ms
+            or ends
+            or epoch == header.producer_epoch
+            or header.base_offset in self._epoch_starts
+        ):
             writer.copy(header, chunk, at)
         else:
             return [count, 0, 0]

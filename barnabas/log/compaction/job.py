@@ -37,6 +37,8 @@ class CompactionJob(NamedTuple):
     index_interval_bytes: int
     delete_retention_ms: int
     producers: dict[int, int]  # active ones, and the last offset of each
+    # Where leader epochs begin, after the start of the log: another replica learns them by copying.
+    epoch_starts: list[int]
     # Active ones of which no batch is known, and the epoch of each: the marker has it.
     marked_epochs: dict[int, int]
     # Transactions with records below `dirty_to` and an abort marker behind it: producer, first

@@ -33,6 +33,9 @@ class Court:
     def is_registered(self, broker: BrokerId) -> bool:
         return True
 
+    def may_have_successors(self) -> bool:
+        return False
+
     def tick(self) -> None:
         self.now += 500
         for leading in list(self.ticking):

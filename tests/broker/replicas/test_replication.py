@@ -10,6 +10,7 @@ import pytest
 from barnabas.broker.broker import Broker
 from barnabas.broker.partition import Partition
 from barnabas.config.broker_roles import RACK_SELECTOR
+from barnabas.keeper.keeper import SessionState
 from barnabas.model.errors import Code
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -206,6 +207,26 @@ async def check_who_may_be_asked(cluster: Clustered, leader: int) -> None:
     )
     offsets = await cluster.ask(follower, where, ListOffsetsResponse)
     assert offsets.topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_leader_that_may_have_a_successor_does_not_say_that_an_offset_is_out_of_range(
+    tmp_path: Path,
+) -> None:
+    """Its session may have expired, and the next leader may have written that offset: a consumer
+    that is told OFFSET_OUT_OF_RANGE begins again at auto.offset.reset."""
+    async with cluster_of(tmp_path, settings=QUIET) as cluster:
+        await cluster.create("t")
+        leader = cluster.leader("t")
+        await produce(cluster, leader)
+        assert (await fetch(cluster, leader, 2)).error_code == Code.OFFSET_OUT_OF_RANGE
+        membership = cluster.brokers[leader].cluster
+        assert membership is not None
+        calls = membership._keeper_calls
+        calls._pass_on(calls._number, SessionState.SUSPENDED)
+        assert (await fetch(cluster, leader, 2)).error_code == Code.NOT_LEADER_OR_FOLLOWER
+        assert (await fetch(cluster, leader, 1)).error_code == 0
+        calls._pass_on(calls._number, SessionState.CONNECTED)
+        assert (await fetch(cluster, leader, 2)).error_code == Code.OFFSET_OUT_OF_RANGE
 
 
 async def test_acks_all_fails_when_too_few_replicas_have_the_record(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ JOB = CompactionJob(
     index_interval_bytes=4096,
     delete_retention_ms=5,
     producers={2**62: 9, 7: 3},
+    epoch_starts=[3],
     marked_epochs={8: 1},
     aborted_behind=[(7, 2, 12, 13)],
     keys_bytes_max=1 << 20,

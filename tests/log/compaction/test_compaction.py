@@ -102,6 +102,30 @@ def test_the_last_batch_of_an_active_producer_stays_without_its_records() -> Non
     assert not [header for header in on_disk(log) if header.producer_id == 7]
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_the_first_batch_of_a_leader_epoch_stays_without_its_records(codec: Codec) -> None:
+    """A replica that copies the log learns epochs from batches. Without this one it would say that
+    epoch 0 ends at offset 3, and another replica would keep its own, uncommitted offset 2."""
+    disk, directory, log = made()
+    for epoch, pair in enumerate([("a", "1"), ("a", "2"), ("a", "3"), ("b", "4")]):
+        log.begin_epoch(epoch)
+        for _ in range(2):
+            log.append(keyed([pair], codec=codec), epoch, NOW)
+    log.advance_high_watermark(log.end_offset)
+    seal(log)
+    for _ in range(2):
+        log.append(keyed([("c", "5")]), 3, NOW)
+        log.advance_high_watermark(log.end_offset)
+        seal(log)
+        compact(disk, directory, log)
+        empty = [header for header in on_disk(log) if not header.record_count]
+        assert [(each.leader_epoch, each.base_offset) for each in empty] == [
+            (1, 2),
+            (2, 4),
+            (3, 6),
+        ]
+
+
 def test_a_tombstone_stays_until_its_delete_horizon() -> None:
     disk, directory, log = made(delete_retention_ms=1000, segment_bytes=200)
     put(log, ("a", "1"))
