@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -62,6 +62,7 @@ def _compiled_before_last_edit() -> list[str]:
 def pytest_configure(config: pytest.Config) -> None:
     _heed_signals()
     _compile_again()
+    _report_less(config)
     if config.option.markexpr == "not slow":
         _keep_files_in_memory()
 
@@ -72,6 +73,22 @@ def _keep_files_in_memory() -> None:
     memory = Path("/dev/shm")
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+def _report_less(config: pytest.Config) -> None:
+    """A worker sends four events about a test that passes, and the process that counts them needs
+    one: thousands of tests would keep it busy for seconds."""
+    worker: Any
+    for worker in config.pluginmanager.get_plugins():
+        if type(worker).__name__ == "WorkerInteractor" and not config.option.durations:
+            worker.sendevent = partial(_send_if_needed, worker.sendevent)
+
+
+def _send_if_needed(send: Callable[..., None], name: str, **event: Any) -> None:
+    report = event.get("data", {})
+    passed = name == "testreport" and report["outcome"] == "passed" and report["when"] != "call"
+    if not passed and name != "logstart":
+        send(name, **event)
 
 
 def _heed_signals() -> None:

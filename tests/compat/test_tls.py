@@ -229,8 +229,9 @@ def test_a_broker_of_another_name_is_refused_unless_that_is_switched_off(
 
 
 def test_plain_text_to_a_broker_with_tls_fails(broker: TlsProcess) -> None:
+    short = {"default.api.timeout.ms": "2000", "request.timeout.ms": "1000"}
     with pytest.raises(KafkaError):
-        barnabas.sync.Admin({"bootstrap.servers": broker.bootstrap_servers}).topics()
+        barnabas.sync.Admin({"bootstrap.servers": broker.bootstrap_servers, **short}).topics()
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])

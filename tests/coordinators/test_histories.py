@@ -1,6 +1,6 @@
 """Random histories of groups of both protocols. HISTORIES sets how many; a failure names its seed.
 
-`make test` lives fifty times as many as `make check`; `make histories` a hundred thousand.
+`make test` lives twelve times as many as `make check`; `make histories` a hundred thousand.
 """
 
 import os
@@ -10,7 +10,7 @@ import pytest
 from tests.coordinators.histories import live
 from tests.share import IN_FULL
 
-HISTORIES = int(os.environ.get("HISTORIES", "2000" if IN_FULL else "40"))
+HISTORIES = int(os.environ.get("HISTORIES", "500" if IN_FULL else "40"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 20
 

@@ -18,7 +18,7 @@ from tests.simulator.disk import SimulatedDisk
 from tests.waiting import eventually
 
 DATA = Path("/data")
-SEEDS = range(25 if IN_FULL else 2)
+SEEDS = range(10 if IN_FULL else 2)
 RECORDS = 30
 
 

@@ -14,7 +14,7 @@ from tests.share import IN_FULL
 from tests.simulator.life import live
 from tests.simulator.life_bugs import BUGS, planted
 
-LIVES = int(os.environ.get("LIVES", "150" if IN_FULL else "20"))
+LIVES = int(os.environ.get("LIVES", "60" if IN_FULL else "20"))
 FIRST_LIFE = int(os.environ.get("FIRST_LIFE", "0"))
 PER_TEST = 10 if LIVES < 1000 else 500
 STEPS = 60

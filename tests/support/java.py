@@ -7,10 +7,12 @@ import hashlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.support.cache import once, run
 from tests.support.install import program
+from tests.support.tool_jvm import ToolJvm
 
 KAFKA_VERSION = "4.3.0"
 SOURCES = Path(__file__).parent / "java"
@@ -31,7 +33,8 @@ _STREAMS = (("org.apache.kafka", "kafka-streams", KAFKA_VERSION), _LOGGING)
 
 def kafka_lib() -> Path:
     """The directory of Kafka's jars, fetched by Maven on first use."""
-    return once(f"kafka-{KAFKA_VERSION}", lambda directory: _fetch(directory, _ARTIFACTS))
+    lib = once(f"kafka-{KAFKA_VERSION}", lambda directory: _fetch(directory, _ARTIFACTS))
+    return lib.resolve()  # archives of classes are for one path
 
 
 def streams_lib() -> Path:
@@ -65,6 +68,7 @@ class Java:
     """A class path to run things on."""
 
     class_path: str
+    jvm: ToolJvm | None = None  # in which programs run that are run to their end
 
     def command(self, main: str, *arguments: str, flags: Sequence[str] = ()) -> list[str]:
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
@@ -74,6 +78,8 @@ class Java:
         self, main: str, *arguments: str, timeout_s: float = 240, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; the caller judges return code, stdout and stderr."""
+        if self.jvm and (done := self.jvm.run(main, arguments, stdin or "", timeout_s)):
+            return done
         # Short-lived tools: half the start time without the optimising compiler.
         flags = ["-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         return subprocess.run(
@@ -86,9 +92,11 @@ class Java:
         )
 
 
+@cache
 def kafka_tools() -> Java:
     """Kafka's own command-line tools, by class name."""
-    return Java(f"{kafka_lib()}/*")
+    flags = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+    return Java(f"{kafka_lib()}/*", ToolJvm(java_programs().command("Tools", flags=flags)))
 
 
 def java_programs() -> Java:

@@ -4,6 +4,8 @@ In: an empty directory. Out: a process that answers, and its address; or one for
 """
 
 import base64
+import hashlib
+import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +16,12 @@ from pathlib import Path
 
 from tests.ports import free_ports
 from tests.process import KEPT
-from tests.support.java import Java, kafka_tools
+from tests.support.cache import once
+from tests.support.install import program
+from tests.support.java import KAFKA_VERSION, Java, kafka_lib, kafka_tools
 from tests.support.probe import wait_for_metadata
 
+ARCHIVE = "classes.jsa"
 START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
 
@@ -96,8 +101,16 @@ def prepare(
     port = free_port if port is None else port
     properties = directory / "server.properties"
     properties.write_text(_properties(port, controller_port, directory / "data", options or {}))
-    _format(properties, _cluster_id())
+    formatted = once(f"kafka-{KAFKA_VERSION}-formatted", _format_once)
+    shutil.copytree(formatted / "data", directory / "data")
     return properties, port
+
+
+def _format_once(directory: Path) -> None:
+    """What the tool writes is the same for each lone broker, and takes a second."""
+    properties = directory / "server.properties"
+    properties.write_text(_properties(1, 2, directory / "data", {}))
+    _format(properties, _cluster_id())
 
 
 def _cluster_id() -> str:
@@ -107,7 +120,7 @@ def _cluster_id() -> str:
 
 
 def _format(properties: Path, cluster: str) -> None:
-    done = kafka_tools().run(
+    done = Java(f"{kafka_lib()}/*").run(
         "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)
     )
     if done.returncode:
@@ -153,8 +166,22 @@ def running_kafka_cluster(
         yield brokers
 
 
+def _classes_archive() -> Path:
+    """What a start loads, in the JVM's own format: loading and checking it is half of a start."""
+    java = Path(program("java")).resolve()
+    made = hashlib.sha256(f"{java} {java.stat().st_mtime_ns} {kafka_lib()}".encode()).hexdigest()
+    return once(f"kafka-{KAFKA_VERSION}-classes-{made[:12]}", _archive_classes) / ARCHIVE
+
+
+def _archive_classes(directory: Path) -> None:
+    dump = f"-XX:ArchiveClassesAtExit={directory / ARCHIVE}"
+    start(*prepare(directory / "kafka"), (*SHORT_LIVED, dump)).stop()
+
+
 def start(properties: Path, port: int, flags: Sequence[str] = JVM_FLAGS) -> KafkaBroker:
     """Start on a prepared directory and wait until it answers."""
+    if flags == SHORT_LIVED:
+        flags = (*flags, f"-XX:SharedArchiveFile={_classes_archive()}")
     tools = kafka_tools()
     directory = properties.parent
     with open(directory / "kafka.out", "ab") as out:

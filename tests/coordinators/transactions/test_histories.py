@@ -8,7 +8,7 @@ from tests.coordinators.transactions.bugs import BUGS
 from tests.coordinators.transactions.histories import live
 from tests.share import IN_FULL
 
-HISTORIES = int(os.environ.get("HISTORIES", "2000" if IN_FULL else "40"))
+HISTORIES = int(os.environ.get("HISTORIES", "500" if IN_FULL else "40"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 10
 SEEDS_TO_FIND_A_BUG = 200
