@@ -89,9 +89,12 @@ full: $(COMPILED)
 peers: $(COMPILED)
 	@$(PY) -m tests.support.install
 
+# Most of these wait most of the time: for a client's timeout, a session that ends, a rebalance.
+WAITING = $(PYTEST) -n $$((4 * $$(nproc))) --dist loadfile
+
 slow: $(COMPILED) peers
-	$(PYTEST) -n 4 --dist loadfile -m slow --ignore=tests/spark
-	BROKERS=3 $(PYTEST) -n 4 --dist loadfile $(CLUSTERED)
+	$(WAITING) -m slow --ignore=tests/spark
+	BROKERS=3 $(WAITING) $(CLUSTERED)
 
 spark: $(COMPILED) $(SPARK) peers ## format("barnabas") beside Spark's own, on two brokers
 	$(PYTEST) -n 2 tests/spark
@@ -99,7 +102,7 @@ spark: $(COMPILED) $(SPARK) peers ## format("barnabas") beside Spark's own, on t
 test: $(SPARK) peers lint full slow spark ## everything; what this machine cannot run is listed at the end
 
 cluster-clients: $(COMPILED) ## all suites of real clients on three brokers, three replicas of everything
-	BROKERS=3 $(PYTEST) -n 4 --dist loadfile $(CLIENTS)
+	BROKERS=3 $(WAITING) $(CLIENTS)
 
 sim: $(COMPILED) ## whole clusters, and workers, on SEEDS seeds each
 	$(PY) -m tests.simulator --seeds $(SEEDS)
