@@ -13,6 +13,7 @@ RUNS ?= 20
 ROUNDS ?= 20
 BENCH ?=
 OS_FAULTS ?=
+LIBRDKAFKA ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -36,7 +37,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults txn-bounces os-faults emptied-disks pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -131,6 +132,9 @@ faults: $(COMPILED) $(SPARK) ## ROUNDS of each fault on clusters of processes, o
 
 txn-bounces: $(COMPILED) ## ROUNDS of 100,000 records copied in transactions, brokers and copiers killed
 	$(PY) -m tests.cluster.copies --rounds $(ROUNDS)
+
+client-suites: $(COMPILED) ## the transactional tests of franz-go, and of librdkafka with LIBRDKAFKA=its built sources
+	$(PY) -m tests.compat.client_suites $(if $(LIBRDKAFKA),--librdkafka $(LIBRDKAFKA))
 
 os-faults: $(COMPILED) ## each error at each call site, on one broker and on three; the table in DURABILITY.md
 	$(PY) -m tests.os_faults --write $(OS_FAULTS)

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterator
 from contextlib import closing
 
-from bench import librdkafka, transaction_herd
+from bench import free_memory, librdkafka, transaction_herd
 from bench.cluster import running_clusters
 from bench.figures import CPU, P50, P99, RECORDS_PER_S, Goal, Ratios, Sample, Samples, Table
 from bench.sides import Side, directory, running_sides
@@ -35,6 +35,7 @@ def _throughput(label: str, record_bytes: int, length_ms: int) -> Workload:
     def run(side: Side, scale: float) -> Iterator[Samples]:
         count = max(2, int(seconds * scale * 1_000 / length_ms))
         with side.topic() as topic:
+            free_memory.touch()
             cpu = side.cpu_s()
             done = librdkafka.transactions(
                 side.bootstrap_servers,

@@ -17,6 +17,7 @@ from barnabas.coordinators.runtime import Encoded, Now, Outcome, ShardReply
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.coordinators.transactions import replies
 from barnabas.coordinators.transactions.adding import add, check_producer
+from barnabas.coordinators.transactions.ages import TransactionAges
 from barnabas.coordinators.transactions.causes import AbortedBy, Client, TransactionCause, client_of
 from barnabas.coordinators.transactions.decision import Decision, Identity, ProducerIds
 from barnabas.coordinators.transactions.ending import end, fence
@@ -72,6 +73,7 @@ class TransactionShard:
         self._is_loaded = False
         self.table = TransactionTable(limits.room)
         self._ids = ids
+        self._ages = TransactionAges()
         self._marked: dict[str, None] = {}  # all markers are written; to be completed
         self._timers: Timers[str] = Timers()
         self._timeouts = Timer(_TIMEOUTS)
@@ -96,6 +98,8 @@ class TransactionShard:
     def loaded(self, now: Now) -> None:
         """Decided transactions are carried out when `committed` says so."""
         self._is_loaded = True
+        for id_ in self.table.ongoing:
+            self._ages.age_ms(id_, self.table.transactions[id_], now)
         self._watch(now)
 
     def committed(self, end: int) -> list[MarkersDue]:
@@ -263,6 +267,8 @@ class TransactionShard:
         if decision.then is None:
             return Outcome(answers=answers)
         self._watch(now)
+        if decision.then.state is TransactionState.ONGOING:
+            self._ages.age_ms(id_, decision.then, now)
         record = TransactionRecord(id_, decision.then, cause, None if decision.code else owner)
         return Outcome((record,), answers, id_)
 
@@ -318,6 +324,7 @@ class TransactionShard:
         """A slice of those open for longer than they may be; the others soon."""
         records: list[TransactionRecord] = []
         cause = TransactionCause(AbortedBy.TIMEOUT, now.wall_ms)
+        self._ages.forget_others(self.table.ongoing)
         pause_ms = self.limits.timeout_check_ms
         for id_ in self.table.ongoing:
             if len(records) == SLICE_IDS:
@@ -327,7 +334,7 @@ class TransactionShard:
             if (
                 id_ in self.table.uncommitted
                 or found.timeout_ms == TWO_PHASE_TIMEOUT_MS
-                or found.started_ms + found.timeout_ms >= now.wall_ms
+                or self._ages.age_ms(id_, found, now) <= found.timeout_ms
             ):
                 continue
             decision = fence(found, self._ids, self.limits.version, now.wall_ms)

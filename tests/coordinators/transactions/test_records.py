@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from barnabas.coordinators.transactions.records import TransactionRecord, decode, encode
+from barnabas.coordinators.transactions.records import (
+    TransactionRecord,
+    _value_of,
+    decode,
+    encode,
+)
 from barnabas.coordinators.transactions.states import TransactionState
 from barnabas.coordinators.transactions.transaction import Transaction
 from barnabas.model.errors import Corrupt
@@ -75,6 +80,35 @@ def test_records_have_the_bytes_that_kafka_writes(
     record = TransactionRecord(ID, transaction)
     assert encode(record, version) == (KEY, bytes.fromhex(written))
     assert decode(KEY, bytes.fromhex(written)) == record
+
+
+@given(
+    st.sampled_from([state for state in TransactionState if state <= 5]),
+    st.dictionaries(st.text(max_size=200), st.frozensets(st.integers(0, 2**31 - 1)), max_size=5),
+    st.tuples(*[st.integers(-1, 2**63 - 1)] * 2),
+    st.integers(0, 2),
+)
+def test_the_bytes_are_those_of_the_message(
+    state: TransactionState,
+    partitions: dict[str, frozenset[int]],
+    ids: tuple[int, int],
+    client_version: int,
+) -> None:
+    """Values of version 1 are packed by hand."""
+    found = replace(
+        ONGOING,
+        state=state,
+        partitions=partitions if state is not TransactionState.EMPTY else {},
+        previous_producer_id=ids[0],
+        next_producer_id=ids[1],
+        client_version=client_version,
+    )
+    key, value = encode(TransactionRecord(ID, found), 2)
+    assert key == KEY
+    assert value == b"\0\1" + _value_of(found).encode(1)
+    decoded = decode(key, value)
+    assert decoded is not None
+    assert decoded.transaction == found
 
 
 def test_an_expired_id_is_a_tombstone() -> None:

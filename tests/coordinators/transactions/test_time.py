@@ -53,6 +53,32 @@ def test_the_time_counts_on_with_another_coordinator() -> None:
     assert world.state() == "PrepareAbort"
 
 
+@pytest.mark.parametrize("failover", [False, True])
+def test_a_clock_that_is_set_back_keeps_no_transaction_open(failover: bool) -> None:
+    """Its start is in the future: by the wall clock it would time out in a week."""
+    world = World(wall_off_ms=WEEK_MS)
+    producer = world.new(timeout=30_000)
+    world.add(producer)
+    world.wall_off_ms = 0
+    if failover:
+        world.start()
+    world.advance(30_000)
+    assert world.state() == "Ongoing"
+    world.advance(10_001)
+    assert world.state() == "PrepareAbort"
+
+
+def test_a_clock_that_is_set_forward_aborts_no_transaction() -> None:
+    world = World()
+    producer = world.new(timeout=30_000)
+    world.add(producer)
+    world.wall_off_ms = WEEK_MS
+    world.advance(29_000)
+    assert world.state() == "Ongoing"
+    world.advance(11_001)
+    assert world.state() == "PrepareAbort"
+
+
 def test_a_timeout_that_the_log_refuses_comes_again() -> None:
     world = World()
     producer = world.new(timeout=1_000)

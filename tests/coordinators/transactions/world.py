@@ -106,6 +106,7 @@ class World:
     ids: Ids = field(default_factory=Ids)
     statistics: TransactionStatistics = field(default_factory=TransactionStatistics)
     ms: int = 0
+    wall_off_ms: int = 0
 
     def __post_init__(self) -> None:
         self.epoch = 0
@@ -114,7 +115,7 @@ class World:
 
     @property
     def now(self) -> Now:
-        return Now(self.ms, WALL_MS + self.ms)
+        return Now(self.ms, WALL_MS + self.ms + self.wall_off_ms)
 
     @property
     def shard(self) -> TransactionShard:

@@ -1,0 +1,180 @@
+"""Runs the transactional tests of librdkafka and of franz-go, unchanged, on one and three brokers.
+
+In: for librdkafka, the directory of its sources, built with its tests and with RapidJSON
+(`./configure && make && make -C tests build`). Go fetches franz-go itself. Out: a line per suite;
+1 if one failed. With `--servers` another broker is tested, for example Apache Kafka.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.process import BrokerProcess, ClusterProcess
+from tests.support.cache import once, run
+from tests.support.go import MODULE
+from tests.support.install import program
+from tests.support.java import kafka_lib
+
+# Idempotence with many failures and timeouts, transactional consumers (with Java's producer as well
+# as its own), transactional producers, and two against a broker of its own.
+LIBRDKAFKA_TESTS = ("0090", "0094", "0098", "0103", "0105", "0144")
+FRANZ_TEST = "TestTxnEtl"
+SUITE_S_MAX = 900.0
+OPTIONS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}
+
+
+@dataclass(frozen=True)
+class ClientSuite:
+    """One program that ends with 0 if the broker behaves."""
+
+    name: str
+    command: list[str]
+    where: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def passes(self, log: Path) -> bool:
+        with open(log, "wb") as out:
+            done = subprocess.run(
+                self.command,
+                cwd=self.where,
+                env={**os.environ, **self.env},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                timeout=SUITE_S_MAX,
+                check=False,
+            )
+        return done.returncode == 0
+
+
+def librdkafka_suites(sources: Path, servers: str, home: Path) -> Iterator[ClientSuite]:
+    """Its tests start Java's producer by the scripts of a Kafka release."""
+    release = home / "kafka"
+    (release / "bin").mkdir(parents=True, exist_ok=True)
+    if not (release / "libs").exists():
+        (release / "libs").symlink_to(kafka_lib())
+    script = release / "bin" / "kafka-run-class.sh"
+    script.write_text('#!/bin/bash\nexec java -cp "$CLASSPATH:$KAFKA_PATH/libs/*" "$@"\n')
+    script.chmod(0o755)
+    conf = home / "test.conf"
+    conf.write_text(f"bootstrap.servers={servers}\n")
+    for number in LIBRDKAFKA_TESTS:
+        yield ClientSuite(
+            f"librdkafka {number}",
+            ["./test-runner", "-p1"],
+            sources / "tests",
+            {
+                "TESTS": number,
+                "RDKAFKA_TEST_CONF": str(conf),
+                "TEST_KAFKA_VERSION": "4.0.0",
+                "KAFKA_PATH": str(release),
+                "BROKERS": servers,
+                "LD_LIBRARY_PATH": f"{sources / 'src'}:{sources / 'src-cpp'}",
+            },
+        )
+
+
+def franz_go_suites(servers: str, home: Path, replicas: int, records: int) -> Iterator[ClientSuite]:
+    """Six consumers and producers in a chain, all group protocols; then with clients that go."""
+    for chaos in ("0", "1"):
+        yield ClientSuite(
+            f"franz-go {FRANZ_TEST}{', with chaos' if chaos == '1' else ''}",
+            [str(_franz_tests()), "-test.run", f"^{FRANZ_TEST}$", "-test.timeout", "15m"],
+            home,
+            {
+                "KGO_SEEDS": servers,
+                "KGO_TEST_RF": str(replicas),
+                "KGO_TEST_RECORDS": str(records),
+                "KGO_TEST_CHAOS": chaos,
+                "KGO_LOG_LEVEL": "none",
+            },
+        )
+
+
+def _franz_tests() -> Path:
+    """The tests of the version that the other tests use, as a program."""
+
+    def build(directory: Path) -> None:
+        (directory / "go.mod").write_text(MODULE)
+        (directory / "use.go").write_text(
+            'package franz\n\nimport _ "github.com/twmb/franz-go/pkg/kgo"\n'
+        )
+        run(
+            [
+                program("go"),
+                "test",
+                "-mod=mod",
+                "-c",
+                "-o",
+                "tests",
+                "github.com/twmb/franz-go/pkg/kgo",
+            ],
+            cwd=directory,
+            timeout_s=300,
+            env={"CGO_ENABLED": "0"},
+            what="the tests of franz-go",
+        )
+
+    return once("franz-tests-1.22.2", build) / "tests"
+
+
+@contextmanager
+def brokers(count: int, home: Path) -> Iterator[str]:
+    log = home / "broker.log"
+    if count > 1:
+        broker: BrokerProcess = ClusterProcess(count, home / "data", OPTIONS, log=log)
+    else:
+        broker = BrokerProcess(home / "data", OPTIONS, log=log)
+    broker.start()
+    try:
+        yield broker.bootstrap_servers
+    finally:
+        if broker.is_running():
+            broker.stop()
+    broker.check_log()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.compat.client_suites")
+    parser.add_argument("--librdkafka", type=Path, help="its sources, built with its tests")
+    parser.add_argument("--records", type=int, default=20_000, help="of franz-go's test (20000)")
+    parser.add_argument("--brokers", type=int, nargs="*", default=[1, 3])
+    parser.add_argument("--servers", help="of another broker, instead")
+    parser.add_argument("--only", default="", help="suites whose name contains this")
+    given = parser.parse_args()
+    failed = 0
+    for count in [1] if given.servers else given.brokers:
+        home = Path(tempfile.mkdtemp(prefix="barnabas-suites-"))
+        with ExitStack() as stack:
+            servers = given.servers or stack.enter_context(brokers(count, home))
+            suites = list(franz_go_suites(servers, home, min(count, 3), given.records))
+            if given.librdkafka is not None:
+                suites += librdkafka_suites(given.librdkafka.resolve(), servers, home)
+            for suite in suites:
+                if given.only not in suite.name:
+                    continue
+                log = home / f"{suite.name.replace(' ', '-')}.log"
+                began = time.monotonic()
+                passed = suite.passes(log)
+                failed += not passed
+                where = "" if passed else f": {log}"
+                print(
+                    f"{count} brokers  {suite.name}: {'passed' if passed else 'FAILED'}"
+                    f" ({time.monotonic() - began:.0f} s){where}",
+                    flush=True,
+                )
+        if not failed:
+            shutil.rmtree(home)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
