@@ -68,6 +68,20 @@ def check(sent: bytes, received: bytes, *, whole: bool, deep: bool) -> int:
     return dealt + (1 if broken or next(waiting, None) is not None else 0)
 
 
+def check_before_login(sent: bytes, received: bytes) -> int:
+    """As `check`, where a login may have turned the frames into bare tokens: sizes alone."""
+    replies = 0
+    position = 0
+    while position + _SIZE.size <= len(received):
+        (size,) = _SIZE.unpack_from(received, position)
+        position += _SIZE.size + size
+        replies += 1
+    requests, broken = requests_in(sent)
+    if replies > len(requests) + broken:
+        raise Unfit(f"{replies} replies to {len(requests)} requests")
+    return min(replies + 1, len(requests) + broken)
+
+
 def _match(reply: memoryview, waiting: Iterator[Sent], deep: bool) -> int:
     (correlation,) = _SIZE.unpack_from(reply)
     passed = 1

@@ -10,16 +10,17 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
 from barnabas.wire.apis import APIS, PRIVATE_FROM
-from tests.fuzz import corpus
+from tests.fuzz import corpus, logins
 from tests.fuzz.generate import TOPICS, Generator, too_generous
 from tests.fuzz.mutate import framed, misframed, mutated
-from tests.fuzz.replies import Unfit, check
+from tests.fuzz.replies import Unfit, check, check_before_login
 from tests.fuzz.watch import Broken, Watch
 from tests.process import BrokerProcess
 from tests.raw import TIMEOUT_S
@@ -41,17 +42,32 @@ class Figures:
     requests: int = 0
     connections: int = 0
     answered_bytes: int = 0
+    logins: int = 0  # that were seen to succeed
     rounds: int = 0
     took_s: float = 0.0
     served_s_max: float = 0.0
     rss: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Entrance:
+    """Where requests go, as whom, and what no reply to them may have."""
+
+    port: int
+    login: bytes = b""  # sent first
+    logged_in: bool = True
+    hidden: tuple[bytes, ...] = ()
+    hidden_ids: tuple[UUID, ...] = ()  # of topics: whoever knows an id learns no name from it
+
+
 class Fuzz:
     """Rounds of connections, each with a handful of requests and then the end."""
 
-    def __init__(self, broker: BrokerProcess, watch: Watch, seed: int) -> None:
-        self._address: Address = (broker.host, broker.port)
+    def __init__(
+        self, broker: BrokerProcess, watch: Watch, seed: int, entrance: Entrance | None = None
+    ) -> None:
+        self._entrance = entrance or Entrance(broker.port)
+        self._address: Address = (broker.host, self._entrance.port)
         self._watch = watch
         self._seed = seed
         self._corpus = corpus.load()
@@ -59,7 +75,7 @@ class Fuzz:
         own = [api for key, api in APIS.items() if key >= PRIVATE_FROM]
         self._versions = advertised_apis(broker.host, broker.port)
         self._versions |= {api.key: (api.min_version, api.max_version) for api in own}
-        self._ids: list[UUID] = watch.renew(TOPICS)
+        self._ids: list[UUID] = [*watch.renew(TOPICS), *self._entrance.hidden_ids]
         self._sent: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)  # by the port used
         self.figures = Figures()
 
@@ -67,21 +83,45 @@ class Fuzz:
         random = Random(f"{self._seed} {number}")
         generator = Generator(random, self._versions, self._ids)
         pipelines = [self._pipeline(random, generator) for _ in range(CONNECTIONS)]
-        opened = [self._send(pipeline) for pipeline in pipelines]
+        with ExitStack() as stack:
+            opened = [stack.enter_context(self._send(pipeline)) for pipeline in pipelines]
+            self._look_at_replies(random, opened, pipelines)
+        self.figures.rounds += 1
+
+    def _look_at_replies(
+        self, random: Random, opened: list[socket.socket], pipelines: list[bytes]
+    ) -> None:
         for connection, pipeline in zip(opened, pipelines, strict=True):
             received, whole = self._receive(connection, pipeline)
             self.figures.answered_bytes += len(received)
             self.figures.connections += 1
             try:
                 deep = random.random() < 0.1
-                self.figures.requests += check(pipeline, received, whole=whole, deep=deep)
+                self.figures.requests += self._check(pipeline, received, whole, deep)
             except Unfit as unfit:
                 raise Broken(f"{unfit}; sent was {pipeline.hex()}") from unfit
-        self.figures.rounds += 1
+
+    def _check(self, pipeline: bytes, received: bytes, whole: bool, deep: bool) -> int:
+        for each in self._entrance.hidden:
+            if each in received:
+                raise Unfit(f"a reply has {each!r}, which is hidden: {received.hex()}")
+        if not self._entrance.logged_in:
+            return check_before_login(pipeline, received)
+        dealt = check(pipeline, received, whole=whole, deep=deep)
+        if not self._entrance.login:
+            return dealt
+        # A connection that is reset, or closed on half a request, loses replies.
+        if whole and received:
+            logins.check_success(received)
+            self.figures.logins += 1
+        return max(0, dealt - logins.REQUESTS)
 
     def _pipeline(self, random: Random, generator: Generator) -> bytes:
-        parts = []
+        parts = [self._entrance.login]
         for _ in range(random.choice((1, 2, 4, 8))):
+            if not self._entrance.logged_in and random.random() < 0.7:
+                parts.append(logins.login_request(random))
+                continue
             recorded = random.random() < 0.25
             body = random.choice(self._corpus) if recorded else generator.request()
             # By its correlation id, a reply is known from that to a request without an answer.
@@ -134,7 +174,7 @@ class Fuzz:
                 self._watch.check_service()
                 self._watch.check_log()
             if number % RENEW_EVERY == 0:
-                self._ids = self._watch.renew(TOPICS)
+                self._ids = [*self._watch.renew(TOPICS), *self._entrance.hidden_ids]
         except (Broken, OSError) as broken:
             raise Broken(f"{broken}\n{self._story(str(broken))}") from broken
 
@@ -155,17 +195,22 @@ def fuzz(requests: int, seed: int, say: Callable[[str], None]) -> Figures:
         broker = BrokerProcess(None, {"num.partitions": "1"}, log=log).start()
         watch = Watch(broker, log)
         try:
-            return _fuzz(broker, watch, requests, seed, say)
+            return run_fuzz(broker, watch, requests, seed, say)
         finally:
             watch.close()
             if broker.is_running():
                 broker.stop()
 
 
-def _fuzz(
-    broker: BrokerProcess, watch: Watch, requests: int, seed: int, say: Callable[[str], None]
+def run_fuzz(
+    broker: BrokerProcess,
+    watch: Watch,
+    requests: int,
+    seed: int,
+    say: Callable[[str], None],
+    entrance: Entrance | None = None,
 ) -> Figures:
-    running = Fuzz(broker, watch, seed)
+    running = Fuzz(broker, watch, seed, entrance)
     figures = running.figures
     started = time.monotonic()
     number = 0

@@ -5,23 +5,49 @@ from struct import unpack_from
 
 import pytest
 
+from barnabas.client.admin.security import Acl
 from barnabas.model.errors import KafkaError
 from barnabas.wire.apis import APIS
 from barnabas.wire.frames import read_request_header
 from tests.fuzz import corpus
 from tests.fuzz.generate import Generator
+from tests.fuzz.locked import FEW, SECRET, fuzz_locked
 from tests.fuzz.replies import Unfit, check
 from tests.fuzz.run import MIB, check_flat, fuzz
 from tests.fuzz.watch import Broken
 from tests.share import SEED
 
 REQUESTS = 20_000
+REQUESTS_LOCKED = 5_000
 
 
 def test_no_damaged_request_crashes_the_broker_fills_its_memory_or_starves_others() -> None:
     figures = fuzz(REQUESTS, SEED, say=lambda _: None)
     check_flat(figures.rss)
     assert figures.requests >= REQUESTS
+
+
+@pytest.mark.parametrize("logged_in", [False, True], ids=["before a login", "with few rights"])
+def test_no_damaged_request_learns_or_changes_what_the_rules_hide(logged_in: bool) -> None:
+    figures = fuzz_locked(REQUESTS_LOCKED, SEED, lambda _: None, logged_in=logged_in)
+    check_flat(figures.rss)
+    assert figures.requests >= REQUESTS_LOCKED
+    assert not logged_in or figures.logins > figures.connections / 2
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Acl("topic", SECRET, f"User:{FEW}", "describe"),
+        Acl("group", "canary-group", f"User:{FEW}", "describe"),
+        Acl("transactional_id", "canary-transaction", f"User:{FEW}", "describe"),
+        Acl("cluster", "kafka-cluster", f"User:{FEW}", "describe"),
+    ],
+    ids=lambda rule: rule.resource,
+)
+def test_one_right_too_many_is_found(rule: Acl) -> None:
+    with pytest.raises(Broken, match="which is hidden"):
+        fuzz_locked(REQUESTS, SEED, lambda _: None, logged_in=True, more_rules=[rule])
 
 
 def test_the_corpus_is_made_of_requests_that_decode() -> None:

@@ -20,6 +20,7 @@ from tests.raw import RawClient, batch_of, name_of, records_in
 
 SERVED_S_MAX = 120.0
 HONEST = "honest-client"
+HIDDEN = "canary"  # the names of topics that stay as they are begin with it
 PAGE = os.sysconf("SC_PAGE_SIZE")
 BAD_WORDS = (
     b"Traceback", b"request failed", b"fatal error", b"never awaited", b"Task exception",
@@ -85,7 +86,11 @@ class Watch:
 
     def renew(self, topics: list[str]) -> list[UUID]:
         """Delete what the fuzzing made, and make its topics anew; their ids."""
-        there = [topic.name for topic in self._client.metadata().topics if topic.name != HONEST]
+        there = [
+            topic.name
+            for topic in self._client.metadata().topics
+            if topic.name and topic.name != HONEST and not topic.name.startswith((HIDDEN, "__"))
+        ]
         if there:
             doomed = [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in there]
             request = DeleteTopicsRequest(topics=doomed, timeout_ms=10_000)
