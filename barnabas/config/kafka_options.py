@@ -30,8 +30,25 @@ _NO_DEFAULT = "-"
 _EMPTY = "''"
 
 _REASONS = {
-    "Authentication is not supported.": (
-        "connection.failed.", "connections.max.reauth.", "delegation.", "principal.", "sasl.",
+    "Kerberos (GSSAPI) is not supported: use SCRAM, OAUTHBEARER or certificates.": (
+        "sasl.kerberos.",
+    ),
+    "Java classes cannot be loaded: a principal is the user that logged in, or comes from"
+    " ssl.principal.mapping.rules.": ("principal.builder.",),
+    "Java classes cannot be loaded: users are in the keeper (`barnabas user create`), in"
+    " sasl.jaas.config, or in the tokens of OAUTHBEARER.": (
+        "sasl.client.callback.", "sasl.login.callback.", "sasl.login.class",
+        "sasl.oauthbearer.jwt.", "sasl.server.callback.",
+    ),
+    "A broker gets no tokens from an identity provider: between brokers, use SCRAM, PLAIN or"
+    " certificates.": (
+        "sasl.login.", "sasl.oauthbearer.assertion.", "sasl.oauthbearer.client.",
+        "sasl.oauthbearer.scope", "sasl.oauthbearer.token.",
+    ),
+    "Keys that could not be fetched are fetched again, at most once a minute, when a token needs"
+    " them.": ("sasl.oauthbearer.jwks.endpoint.retry.",),
+    "Expired tokens are refused at once, and deleted when another is created.": (
+        "delegation.token.expiry.",
     ),
     "OpenSSL does TLS, not Java.": ("security.providers", "ssl."),
     "Tiered storage is not supported.": ("follower.fetch.last.", "log.local.", "remote."),
@@ -43,7 +60,7 @@ _REASONS = {
     "The streams group protocol is not supported.": ("group.streams.",),
     "Brokers use a keeper, not a quorum.": (
         "broker.heartbeat.", "broker.session.", "controller.listener.", "controller.quorum.",
-        "initial.broker.", "metadata.", "process.roles",
+        "initial.broker.", "metadata.", "process.roles", "sasl.mechanism.controller.",
     ),
     "Two-phase commit is not supported.": ("transaction.two.",),
     "One event loop handles requests.": (
