@@ -3,9 +3,10 @@ socket.
 
 In: a range that ends at or below the high watermark. Out: its batches, complete and still
 compressed.
-Always: files are only read; bytes below the high watermark are never written again. This is only
-faster: if a file is missing or damaged, the batches are fetched from the leader. The layout is
-Kafka's, so files of Apache Kafka are read too. Figures: docs/adr/0027.
+Always: files are only read, and only if the broker lets this user read the topic; bytes below the
+high watermark are never written again. This is only faster: if a file is missing or damaged, the
+batches are fetched from the leader. The layout is Kafka's, so files of Apache Kafka are read too.
+Figures: docs/adr/0027.
 """
 
 import os
@@ -15,17 +16,24 @@ from bisect import bisect_left, bisect_right
 from uuid import UUID
 
 from barnabas.client.admin.admin import EARLIEST
+from barnabas.client.admin.security import OPERATIONS
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.net import run
 from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.batch import BatchHeader
+from barnabas.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from barnabas.wire.records import iter_batches
 
 _CHUNK = 1024 * 1024  # small enough for the CPU caches
 _CHUNK_MAX = 64 * 1024 * 1024
 _INDEX_SIZE_MAX = 64 * 1024 * 1024
+_READ = 1 << OPERATIONS.index("read")
 _ENTRY = struct.Struct(">II")
 _LENGTH = struct.Struct(">qi")  # base offset and length
 
@@ -36,10 +44,12 @@ _directories: dict[tuple[str, int], list[str]] = {}
 def local_files(
     cluster: ClusterClient, at: TopicPartition, position: int, topic_id: UUID | None = None
 ) -> "SegmentFiles | None":
-    """The files of a partition from an offset on; None if they are not on this machine, or are of
-    another topic with this name.
+    """The files of a partition from an offset on; None if they are not on this machine, are of
+    another topic with this name, or if this user may not read the topic.
     """
     try:
+        if not _may_read(cluster, at.topic):
+            return None
         view = run(cluster.view([at.topic]))
         directories = _directories_of(cluster, view.cluster_id or "", view.leader(at))
         paths = [os.path.join(each, f"{at.topic}-{at.partition}") for each in directories]
@@ -50,6 +60,18 @@ def local_files(
         return SegmentFiles(path, position, topic_id)
     except (KafkaError, OSError):
         return None
+
+
+def _may_read(cluster: ClusterClient, topic: str) -> bool:
+    """What the access rules of the broker say, which files do not have."""
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic)],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    connection = run(cluster.anyone())
+    asked = connection.call(request, MetadataResponse, timeout_ms=cluster.timeout_ms)
+    return all(each.topic_authorized_operations & _READ for each in run(asked).topics)
 
 
 def _directories_of(cluster: ClusterClient, cluster_id: str, broker: int) -> list[str]:
