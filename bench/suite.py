@@ -15,7 +15,17 @@ from dataclasses import dataclass
 from bench.figures import Ratios, Row, Samples, Table
 from bench.sides import BARNABAS, KAFKA, Side, directory, running_sides
 
-NAMES = ("broker", "tls", "groups", "cluster", "transactions", "log-life", "clients", "spark")
+NAMES = (
+    "broker",
+    "tls",
+    "security",
+    "groups",
+    "cluster",
+    "transactions",
+    "log-life",
+    "clients",
+    "spark",
+)
 
 PLACES = {"ram": "On a RAM-backed directory", "disk": "On disk"}
 
