@@ -31,13 +31,17 @@ TYPED := $(shell find barnabas -name '*.pxd')
 CLUSTERED := $(addprefix tests/compat/test_,records.py topics.py groups.py offsets.py)
 CLIENTS := $(wildcard tests/compat/test_*.py) tests/compat/apache_kafka/test_other_languages.py tests/client_e2e \
 	$(addprefix tests/cluster/test_,groups_moved.py hard_times.py)
+# Once more with TLS, logins and access rules; those about security have brokers of their own.
+SECURED_CLIENTS := $(filter-out $(wildcard $(addprefix tests/compat/test_,tls*.py sasl*.py oauth*.py \
+	authorization.py security*.py)),$(CLIENTS))
+SECURED_SHARE := $(addprefix tests/compat/test_,records.py kcat.py java.py)
 # The same chance and order each time, so that a failure can be had again; SEED=2 for others.
 export SEED
 # As containers have it: each worker and each broker would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients sim sim-bugs histories lives fuzz kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients secured-clients sim sim-bugs histories lives fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -105,6 +109,10 @@ test: $(SPARK) peers lint full slow spark ## everything; what this machine canno
 cluster-clients: $(COMPILED) ## all suites of real clients on three brokers, three replicas of everything
 	BROKERS=3 $(WAITING) $(CLIENTS)
 
+secured-clients: $(COMPILED) peers ## all suites of real clients over SASL_SSL with SCRAM, on one broker and on three
+	SECURED=1 $(WAITING) $(SECURED_CLIENTS)
+	SECURED=1 BROKERS=3 $(WAITING) $(SECURED_CLIENTS)
+
 sim: $(COMPILED) ## whole clusters, and workers, on SEEDS seeds each
 	$(PY) -m tests.simulator --seeds $(SEEDS)
 	SEEDS=$(SEEDS) $(PYTEST) -n auto tests/client/workers/test_histories.py tests/client/workers/test_exactly_once_histories.py
@@ -120,6 +128,10 @@ lives: $(COMPILED) ## LIVES random lives of a log against a model
 
 fuzz: $(COMPILED) ## REQUESTS mutated requests against a broker
 	$(PY) -m tests.fuzz --requests $(REQUESTS)
+
+fuzz-locked: $(COMPILED) ## REQUESTS before a login, and as many as a user with few rights
+	$(PY) -m tests.fuzz --requests $(REQUESTS) --login before
+	$(PY) -m tests.fuzz --requests $(REQUESTS) --login after
 
 kills: $(COMPILED) ## RUNS of kill -9 under load
 	$(PY) -m tests.kill --runs $(RUNS)

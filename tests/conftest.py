@@ -24,6 +24,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.process import BROKERS, BrokerProcess, running_broker
+from tests.secured import SECURED
+from tests.secured import begin as begin_secured
 from tests.share import examples
 from tests.support.cache import ROOT, Missing, locked
 from tests.support.go import Franz
@@ -63,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _heed_signals()
     _compile_again()
     _report_less(config)
+    begin_secured()
     if config.option.markexpr == "not slow":
         _keep_files_in_memory()
 
@@ -159,12 +162,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """On several brokers (BROKERS=3), what is about one broker's own files is left out; else what
-    takes minutes and is about several."""
-    mark = "several" if BROKERS == 1 else "alone"
-    left_out = [item for item in items if item.get_closest_marker(mark)]
+    takes minutes and is about several. With SECURED=1, what speaks without TLS by design."""
+    marks = ["several" if BROKERS == 1 else "alone", *(["plain"] if SECURED else [])]
+    left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker(mark)]
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,8 @@
 In: a data directory and options. Out: the address from its ready line.
 Always: its standard error is kept beside the data, and shown when it does not start.
 With BROKERS=3 in the environment there are three of them under one `barnabas up`, and every topic
-has three replicas: so the suites of the clients are put to a cluster.
+has three replicas: so the suites of the clients are put to a cluster. With SECURED=1 their
+listener is SASL_SSL (tests/secured.py).
 """
 
 import os
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.ports import free_ports_from
+from tests.secured import SECURED, broker_arguments
 
 READY = re.compile(r"barnabas ready on (\S+):(\d+) \((\d+) ms\)")
 START_TIMEOUT_S = 60
@@ -55,10 +57,15 @@ class BrokerProcess:
         self._log = log
         self._env = dict(env or {})
         self._process: subprocess.Popen[bytes] | None = None
+        self.is_secured = False  # TLS, a login and access rules (tests/secured.py)
 
     @property
     def bootstrap_servers(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def ports(self) -> list[int]:
+        return [self.port]
 
     @property
     def pid(self) -> int:
@@ -70,6 +77,11 @@ class BrokerProcess:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def command(self) -> list[str]:
+        if self.is_secured:
+            assert self.data is not None
+            file = self._log.with_name("secured.properties")
+            secured = broker_arguments(self.data, file, self.host, self.ports, self._options)
+            return [sys.executable, "-m", "barnabas", "up", *secured]
         where = ["--ephemeral"] if self.data is None else ["--data", str(self.data)]
         more = [part for name, value in self._options.items() for part in ("-X", f"{name}={value}")]
         return [
@@ -178,6 +190,10 @@ class ClusterProcess(BrokerProcess):
     def bootstrap_servers(self) -> str:
         return ",".join(f"127.0.0.1:{self._first + number}" for number in range(self.count))
 
+    @property
+    def ports(self) -> list[int]:
+        return [self._first + number for number in range(self.count)]
+
     def command(self) -> list[str]:
         self.host, self.port = "127.0.0.1", self._first
         return [*super().command(), "--brokers", str(self.count)]
@@ -220,6 +236,7 @@ def running_broker(
     else:
         port = free_ports_from(1)
         broker = BrokerProcess(directory / "data", options, port=port, log=log, env=env)
+    broker.is_secured = SECURED
     broker.start()
     try:
         yield broker

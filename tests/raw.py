@@ -38,6 +38,7 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.records import Record, encode_batch
 from tests.process import BROKERS, REPLICAS
+from tests.secured import connection
 
 TIMEOUT_S = 60.0
 SIZE = Struct(">i")
@@ -54,11 +55,7 @@ class RawClient:
     """One connection. Requests may be sent ahead; replies come in their order."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float = TIMEOUT_S) -> None:
-        self.socket = socket.create_connection((host, port), timeout=timeout_s)
-        if self.socket.getsockname() == self.socket.getpeername():
-            # Where nobody listens, the kernel may pick the very port that is called.
-            self.socket.close()
-            raise ConnectionRefusedError("a connection with itself")
+        self.socket = connection(host, port, timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
         self._correlation = 0

@@ -13,10 +13,11 @@ from typing import Protocol
 import pytest
 
 from tests.process import BROKERS, KEPT, running_broker
+from tests.secured import SECURED
 from tests.support import kafka as kafka_peer
 
 # Several brokers are put to the test only where they are ours.
-KINDS = ("barnabas", "kafka") if BROKERS == 1 else ("barnabas",)
+KINDS = ("barnabas", "kafka") if BROKERS == 1 and not SECURED else ("barnabas",)
 _numbers = itertools.count()
 # Groups form at once, and internal topics do not need three brokers.
 OPTIONS = {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.secured import java_arguments
 from tests.support.cache import once, run
 from tests.support.install import program
 from tests.support.tool_jvm import ToolJvm
@@ -72,7 +73,8 @@ class Java:
 
     def command(self, main: str, *arguments: str, flags: Sequence[str] = ()) -> list[str]:
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-        return [program("java"), *flags, quiet, "-cp", self.class_path, main, *arguments]
+        more, words = java_arguments(main, arguments)
+        return [program("java"), *flags, *more, quiet, "-cp", self.class_path, main, *words]
 
     def run(
         self, main: str, *arguments: str, timeout_s: float = 240, stdin: str | None = None

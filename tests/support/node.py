@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.process import BROKERS
+from tests.secured import node_environment
 from tests.support.cache import once, run
 from tests.support.install import program
 
@@ -26,6 +27,7 @@ class Node:
             "NODE_PATH": str(self.directory / "node_modules"),
             "KAFKAJS_NO_PARTITIONER_WARNING": "1",
             "BROKERS": str(BROKERS),
+            **node_environment(),
         }
 
     def command(self, script: str, *arguments: str) -> list[str]:

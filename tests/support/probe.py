@@ -5,6 +5,8 @@ import struct
 import time
 from collections.abc import Callable
 
+from tests.secured import connection
+
 PAUSE_S = 0.002
 
 # Metadata version 1, no topics: the oldest form every broker still takes.
@@ -14,16 +16,16 @@ METADATA_REQUEST = struct.pack(">i", len(_BODY)) + _BODY
 
 def ask(host: str, port: int, request: bytes, timeout_s: float = 5) -> bytes:
     """The answer to one framed request, without its length; ConnectionError if there is none."""
-    with socket.create_connection((host, port), timeout=timeout_s) as connection:
-        connection.sendall(request)
-        (length,) = struct.unpack(">i", _exactly(connection, 4))
-        return _exactly(connection, length)
+    with connection(host, port, timeout_s) as opened:
+        opened.sendall(request)
+        (length,) = struct.unpack(">i", _exactly(opened, 4))
+        return _exactly(opened, length)
 
 
-def _exactly(connection: socket.socket, length: int) -> bytes:
+def _exactly(opened: socket.socket, length: int) -> bytes:
     received = b""
     while len(received) < length:
-        piece = connection.recv(length - len(received))
+        piece = opened.recv(length - len(received))
         if not piece:
             raise ConnectionError(f"closed after {len(received)} of {length} bytes")
         received += piece

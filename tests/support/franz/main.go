@@ -76,11 +76,10 @@ func produce(ctx context.Context, servers, topic string) int {
 	}{{kgo.AllISRAcks(), true}, {kgo.AllISRAcks(), false}, {kgo.LeaderAck(), false}}
 	for _, codec := range codecs {
 		for _, a := range acks {
-			options := []kgo.Opt{
-				kgo.SeedBrokers(addresses(servers)...), kgo.DefaultProduceTopic(topic),
+			options := append(seeds(servers),
+				kgo.DefaultProduceTopic(topic),
 				kgo.ProducerBatchCompression(codec), kgo.RequiredAcks(a.acks),
-				kgo.RecordPartitioner(kgo.ManualPartitioner()),
-			}
+				kgo.RecordPartitioner(kgo.ManualPartitioner()))
 			if !a.idempotent {
 				options = append(options, kgo.DisableIdempotentWrite())
 			}
@@ -99,8 +98,8 @@ func produce(ctx context.Context, servers, topic string) int {
 }
 
 func consume(ctx context.Context, servers, topic string, total int) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(addresses(servers)...), kgo.ConsumePartitions(
-		map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	client, err := kgo.NewClient(append(seeds(servers), kgo.ConsumePartitions(
+		map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))...)
 	check(err, "consumer")
 	defer client.Close()
 	for seen := 0; seen < total; {
@@ -194,7 +193,7 @@ func main() {
 }
 
 func visit(ctx context.Context, servers, topic string) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(addresses(servers)...))
+	client, err := kgo.NewClient(seeds(servers)...)
 	check(err, "client")
 	admin := kadm.NewClient(client)
 	_, err = admin.CreateTopic(ctx, 1, replicas(), nil, topic)

@@ -21,10 +21,10 @@ func write(ctx context.Context, servers, topic string) {
 	}
 	number := 0
 	for _, codec := range codecs {
-		client, err := kgo.NewClient(
-			kgo.SeedBrokers(addresses(servers)...), kgo.DefaultProduceTopic(topic),
+		client, err := kgo.NewClient(append(seeds(servers),
+			kgo.DefaultProduceTopic(topic),
 			kgo.ProducerBatchCompression(codec.codec),
-			kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 		check(err, "producer")
 		var records []*kgo.Record
 		for range 50 {
@@ -43,8 +43,8 @@ func write(ctx context.Context, servers, topic string) {
 
 // read prints the values of partition 0 from its start to its end.
 func read(ctx context.Context, servers, topic string, count int) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(addresses(servers)...), kgo.ConsumePartitions(
-		map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	client, err := kgo.NewClient(append(seeds(servers), kgo.ConsumePartitions(
+		map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))...)
 	check(err, "consumer")
 	defer client.Close()
 	for seen := 0; seen < count; {

@@ -51,7 +51,7 @@ public class Member {
 
     public static void main(String[] arguments) throws Exception {
         Properties settings = new Properties();
-        settings.put("bootstrap.servers", arguments[0]);
+        settings.putAll(Settings.of(Map.of("bootstrap.servers", arguments[0])));
         settings.put("group.id", arguments[2]);
         settings.put("client.id", arguments[3]);
         boolean isNew = arguments[4].startsWith("server-");

@@ -75,7 +75,7 @@ public final class Tour {
 
     public static void main(String[] arguments) {
         Tour tour = new Tour(arguments[0], arguments[1]);
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", tour.servers))) {
+        try (Admin admin = Admin.create(Settings.of(Map.of("bootstrap.servers", tour.servers)))) {
             tour.cluster(admin);
             tour.create(admin);
             tour.produce();
@@ -174,7 +174,7 @@ public final class Tour {
     }
 
     private KafkaProducer<byte[], byte[]> producer(Map<String, Object> more) {
-        Map<String, Object> options = new HashMap<>(more);
+        Map<String, Object> options = Settings.of(more);
         options.put("bootstrap.servers", servers);
         return new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
     }
@@ -316,10 +316,10 @@ public final class Tour {
     }
 
     private KafkaConsumer<byte[], byte[]> consumer() {
-        Map<String, Object> options = Map.of(
+        Map<String, Object> options = Settings.of(Map.of(
             "bootstrap.servers", servers,
             "enable.auto.commit", false,
-            "auto.offset.reset", "none");
+            "auto.offset.reset", "none"));
         return new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 

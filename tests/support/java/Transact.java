@@ -68,7 +68,7 @@ public final class Transact {
 
     private static void copies() throws Exception {
         String target = topic + "-copy";
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
+        try (Admin admin = Admin.create(Settings.of(Map.of("bootstrap.servers", servers)))) {
             admin.createTopics(List.of(new NewTopic(target, 2, (short) -1))).all().get();
         }
         Set<String> all = new TreeSet<>();
@@ -144,7 +144,7 @@ public final class Transact {
     }
 
     private static void admin() throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers));
+        try (Admin admin = Admin.create(Settings.of(Map.of("bootstrap.servers", servers)));
              KafkaProducer<String, String> producer = producer(topic)) {
             producer.beginTransaction();
             producer.send(new ProducerRecord<>(topic, 0, null, "open"));
@@ -171,7 +171,7 @@ public final class Transact {
 
     private static KafkaProducer<String, String> producer(String id) {
         KafkaProducer<String, String> producer = new KafkaProducer<>(
-            Map.of("bootstrap.servers", servers, "transactional.id", id),
+            Settings.of(Map.of("bootstrap.servers", servers, "transactional.id", id)),
             new StringSerializer(), new StringSerializer());
         producer.initTransactions();
         return producer;
@@ -179,13 +179,13 @@ public final class Transact {
 
     private static KafkaConsumer<String, String> consumer(String group, String protocol) {
         return new KafkaConsumer<>(
-            Map.of(
+            Settings.of(Map.of(
                 "bootstrap.servers", servers,
                 "group.id", group,
                 "group.protocol", protocol,
                 "enable.auto.commit", "false",
                 "auto.offset.reset", "earliest",
-                "isolation.level", "read_committed"),
+                "isolation.level", "read_committed")),
             new StringDeserializer(), new StringDeserializer());
     }
 

@@ -70,7 +70,7 @@ public final class Visit {
     }
 
     private void all() throws Exception {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
+        try (Admin admin = Admin.create(Settings.of(Map.of("bootstrap.servers", servers)))) {
             create(admin);
             produce();
             consume();
@@ -105,7 +105,7 @@ public final class Visit {
     }
 
     private KafkaProducer<byte[], byte[]> producer(Map<String, Object> more) {
-        Map<String, Object> options = new HashMap<>(more);
+        Map<String, Object> options = Settings.of(more);
         options.put("bootstrap.servers", servers);
         return new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
     }
@@ -137,11 +137,11 @@ public final class Visit {
     }
 
     private KafkaConsumer<byte[], byte[]> consumer() {
-        Map<String, Object> options = Map.of(
+        Map<String, Object> options = Settings.of(Map.of(
             "bootstrap.servers", servers,
             "enable.auto.commit", false,
             "check.crcs", true,
-            "auto.offset.reset", "none");
+            "auto.offset.reset", "none"));
         KafkaConsumer<byte[], byte[]> made =
             new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         made.assign(List.of(partition));

@@ -14,7 +14,7 @@ public final class Write {
         int number = 0;
         for (String codec : List.of("none", "gzip", "snappy", "lz4", "zstd")) {
             Map<String, Object> options =
-                Map.of("bootstrap.servers", arguments[0], "compression.type", codec);
+                Settings.of(Map.of("bootstrap.servers", arguments[0], "compression.type", codec));
             try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(
                 options, new ByteArraySerializer(), new ByteArraySerializer())) {
                 for (int i = 0; i < 50; i++, number++) {

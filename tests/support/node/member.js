@@ -2,14 +2,16 @@
 // owns and what it has read. SIGTERM makes it leave in good order.
 // Arguments: a JSON object with bootstrap, topics, group, name, session_ms.
 const { Kafka, logLevel } = require("kafkajs");
+const { connect } = require("./connect");
 
 const options = JSON.parse(process.argv[2]);
-const kafka = new Kafka({
-  clientId: options.name,
-  brokers: options.bootstrap.split(","),
-  logLevel: logLevel.ERROR,
-  retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 50 },
-});
+const kafka = new Kafka(
+  connect(options.bootstrap, {
+    clientId: options.name,
+    logLevel: logLevel.ERROR,
+    retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 50 },
+  }),
+);
 const consumer = kafka.consumer({
   groupId: options.group,
   sessionTimeout: options.session_ms,

@@ -6,6 +6,7 @@
 
 const assert = require("node:assert/strict");
 const { Kafka, CompressionTypes, logLevel } = require("kafkajs");
+const { connect } = require("./connect");
 const { installCodecs } = require("./codecs.js");
 
 const START_MS = 1_700_000_000_000;
@@ -103,7 +104,7 @@ async function consume(kafka, topic, total) {
 async function main() {
   const [servers, topic, ...parts] = process.argv.slice(2);
   await installCodecs();
-  const kafka = new Kafka({ brokers: servers.split(","), logLevel: logLevel.NOTHING });
+  const kafka = new Kafka(connect(servers, { logLevel: logLevel.NOTHING }));
   const admin = kafka.admin();
   await admin.connect();
   const topics = [{ topic, numPartitions: 1, replicationFactor: REPLICAS }];

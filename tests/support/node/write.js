@@ -2,6 +2,7 @@
 "use strict";
 
 const { Kafka, CompressionTypes, logLevel } = require("kafkajs");
+const { connect } = require("./connect");
 const { installCodecs } = require("./codecs.js");
 
 const START_MS = 1_700_000_000_000;
@@ -9,7 +10,7 @@ const START_MS = 1_700_000_000_000;
 async function main() {
   const [servers, topic] = process.argv.slice(2);
   await installCodecs();
-  const producer = new Kafka({ brokers: servers.split(","), logLevel: logLevel.NOTHING }).producer();
+  const producer = new Kafka(connect(servers, { logLevel: logLevel.NOTHING })).producer();
   await producer.connect();
   const codecs = [["none", "None"], ["gzip", "GZIP"], ["snappy", "Snappy"], ["lz4", "LZ4"], ["zstd", "ZSTD"]];
   let number = 0;

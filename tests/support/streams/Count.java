@@ -20,7 +20,7 @@ public final class Count {
             .toStream()
             .to(arguments[2], Produced.with(Serdes.String(), Serdes.Long()));
         Properties options = new Properties();
-        options.putAll(Map.of(
+        options.putAll(Settings.of(Map.of(
             "bootstrap.servers", arguments[0],
             "application.id", arguments[3],
             "state.dir", arguments[4],
@@ -29,7 +29,7 @@ public final class Count {
             "statestore.cache.max.bytes", "0", // every count is written, none is overtaken
             "default.key.serde", Serdes.StringSerde.class.getName(),
             "default.value.serde", Serdes.StringSerde.class.getName(),
-            "auto.offset.reset", "earliest"));
+            "auto.offset.reset", "earliest")));
         options.put("consumer.session.timeout.ms", "6000");
         options.put("consumer.heartbeat.interval.ms", "500");
         KafkaStreams streams = new KafkaStreams(builder.build(), options);

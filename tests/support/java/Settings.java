@@ -1,0 +1,27 @@
+import java.io.FileReader;
+import java.io.IOException;
+import java.io.Reader;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Properties;
+
+/** Options of a client, with those of the file -Dclient.properties, if there is one. */
+final class Settings {
+    private Settings() {}
+
+    static Map<String, Object> of(Map<String, Object> given) {
+        Map<String, Object> all = new HashMap<>();
+        String file = System.getProperty("client.properties");
+        if (file != null) {
+            Properties read = new Properties();
+            try (Reader reader = new FileReader(file)) {
+                read.load(reader);
+            } catch (IOException problem) {
+                throw new IllegalArgumentException(file, problem);
+            }
+            read.forEach((name, value) -> all.put((String) name, value));
+        }
+        all.putAll(given);
+        return all;
+    }
+}
