@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from barnabas.model.ports import Buffer
 
 AHEAD_MAX = 64 * 1024  # OpenSSL never shrinks its buffers: more would stay with each connection
-READ_SIZE = 64 * 1024
+READ_SIZE = 64 * 1024  # a socket waits to fill a larger buffer (system/network.py)
 READS_MAX = 32  # in one call: records without data must not hold the thread
 UNASKED_MAX = 64 * 1024  # bytes of OpenSSL's own that a peer leaves unread
 _SMALL = 4 * 1024  # a smaller piece is sent together with its neighbours, in one record

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from barnabas.model.ports import Buffer
+from barnabas.system.network import SMALL_BUFFER
 from barnabas.system.tls.contexts import client_context, server_context
 from barnabas.system.tls.records import AHEAD_MAX, READ_SIZE, TlsRecords
 from barnabas.system.tls.stores import read_key_store, read_trust_store
@@ -146,3 +147,8 @@ def test_a_damaged_record_is_an_error(pki: Pki) -> None:
     there.data[-1] ^= 1
     with pytest.raises(ssl.SSLError):
         server.receive_into(memoryview(bytearray(10)))
+
+
+def test_a_read_is_small_enough_for_the_socket_not_to_wait_for_more() -> None:
+    """A part is in OpenSSL already: the rest may be less than the socket would wait for."""
+    assert READ_SIZE <= SMALL_BUFFER
