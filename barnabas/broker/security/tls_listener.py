@@ -3,7 +3,8 @@
 In: streams that a listener accepted. Out: streams that encrypt, with the principal of the client.
 Always: handshakes run on a thread of their own, so that many of them do not delay the requests of
 others. A handshake that takes longer than HANDSHAKE_S_MAX ends the connection. Memory for TLS is
-taken when the first bytes have arrived.
+taken when the first bytes have arrived, and for HANDSHAKES_MAX connections at once: then the client
+that has owed its answer the longest must go, and others wait for room.
 """
 
 import asyncio
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 HANDSHAKE_S_MAX = 10.0
+HANDSHAKES_MAX = 2_000  # of one listener, at the same time; each takes 54 KB
 _READ_SIZE = 16 * 1024
 _HANDSHAKE = 22  # the first byte of a TLS connection
 _PLAINTEXT = (
     "plain text on a TLS listener: set security.protocol of the client to the protocol of the"
     " listener"
 )
+
+_TOO_MANY = "too many TLS handshakes at the same time, and this client did not answer"
 
 Connected = Callable[[Stream, Principal], None]
 GaveUp = Callable[[Stream, str], None]
@@ -57,6 +61,8 @@ class TlsListener:
         self._gave_up = gave_up
         self._handshakes: set[asyncio.Task[None]] = set()
         self._buffer = memoryview(bytearray(_READ_SIZE))
+        self._room = asyncio.Semaphore(HANDSHAKES_MAX)
+        self._owing: dict[asyncio.Task[None], None] = {}  # an answer; the longest first
 
     def accepted(self, stream: Stream) -> None:
         task = self._broker.loop.create_task(self._shake_hands(stream))
@@ -81,9 +87,11 @@ class TlsListener:
             reason = str(problem)
         except OSError as problem:
             reason = f"TLS handshake: {problem.strerror or problem}"
-        except BaseException:
-            self._gave_up(stream, "")
-            raise
+        except BaseException as problem:
+            if problem.args != (_TOO_MANY,):
+                self._gave_up(stream, "")
+                raise
+            reason = _TOO_MANY
         else:
             self._connected(encrypted, principal)
             return
@@ -93,6 +101,14 @@ class TlsListener:
         arrived = await self._arrived(stream)
         if arrived[0] != _HANDSHAKE:
             raise _Refused(_PLAINTEXT)
+        if self._room.locked() and self._owing:
+            longest = next(iter(self._owing))
+            del self._owing[longest]
+            longest.cancel(_TOO_MANY)
+        async with self._room:
+            return await self._encrypted(stream, arrived)
+
+    async def _encrypted(self, stream: Stream, arrived: bytes) -> tuple[TlsStream, Principal]:
         encrypted = TlsStream(stream, self.certificates.loaded.server)
         loop, records = self._broker.loop, encrypted.records
         while True:
@@ -104,10 +120,19 @@ class TlsListener:
             if done:
                 break
             await send_all(stream, records.outgoing())
-            arrived = await self._arrived(stream)
+            arrived = await self._answer(stream)
         principal = self._principal(encrypted)
         await send_all(stream, records.outgoing())
         return encrypted, principal
+
+    async def _answer(self, stream: Stream) -> bytes:
+        task = asyncio.current_task()
+        assert task is not None
+        self._owing[task] = None
+        try:
+            return await self._arrived(stream)
+        finally:
+            self._owing.pop(task, None)
 
     async def _arrived(self, stream: Stream) -> bytes:
         count = await receive_some(stream, self._buffer)

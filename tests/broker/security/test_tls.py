@@ -219,6 +219,29 @@ async def test_a_handshake_that_never_ends_is_ended(
             writer.close()
 
 
+async def test_clients_that_stop_in_the_middle_of_a_handshake_make_room_for_others(
+    pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_listener, "HANDSHAKES_MAX", 5)
+    context = context_of(pki)
+    async with cluster_of(tmp_path, 1, {**ENCRYPTED, **pki.broker()}) as cluster:
+        broker = cluster.brokers[1]
+        opened = [await asyncio.open_connection("127.0.0.1", broker.port) for _ in range(20)]
+        for _, writer in opened:
+            outgoing = ssl.MemoryBIO()
+            client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+            with suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+            writer.write(outgoing.read())
+        await eventually(
+            lambda: len([each for each in reasons(cluster) if "too many TLS" in each]) == 15
+        )
+        async with client_of(cluster, context) as honest:
+            assert (await honest.ask(MetadataRequest(topics=[]), MetadataResponse, 9)).brokers
+        for _, writer in opened:
+            writer.close()
+
+
 async def test_a_health_check_that_only_connects_is_not_worth_a_line(
     pki: Pki, tmp_path: Path
 ) -> None:
