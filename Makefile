@@ -34,7 +34,6 @@ CLIENTS := $(wildcard tests/compat/test_*.py) tests/compat/apache_kafka/test_oth
 # Once more with TLS, logins and access rules; those about security have brokers of their own.
 SECURED_CLIENTS := $(filter-out $(wildcard $(addprefix tests/compat/test_,tls*.py sasl*.py oauth*.py \
 	authorization.py security*.py)),$(CLIENTS))
-SECURED_SHARE := $(addprefix tests/compat/test_,records.py kcat.py java.py)
 # The same chance and order each time, so that a failure can be had again; SEED=2 for others.
 export SEED
 # As containers have it: each worker and each broker would compile all it imports.

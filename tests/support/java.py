@@ -80,8 +80,10 @@ class Java:
         self, main: str, *arguments: str, timeout_s: float = 240, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; the caller judges return code, stdout and stderr."""
-        if self.jvm and (done := self.jvm.run(main, arguments, stdin or "", timeout_s)):
-            return done
+        if self.jvm:
+            _, words = java_arguments(main, arguments)
+            if done := self.jvm.run(main, words, stdin or "", timeout_s):
+                return done
         # Short-lived tools: half the start time without the optimising compiler.
         flags = ["-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         return subprocess.run(
