@@ -3,8 +3,8 @@
 In: streams that a listener accepted. Out: streams that encrypt, with the principal of the client.
 Always: handshakes run on a thread of their own, so that many of them do not delay the requests of
 others. A handshake that takes longer than HANDSHAKE_S_MAX ends the connection. Memory for TLS is
-taken when the first bytes have arrived, and for HANDSHAKES_MAX connections at once: then the client
-that has owed its answer the longest must go, and others wait for room.
+taken when the first bytes have arrived, and for HANDSHAKES_MAX connections at once: others wait for
+room, and clients that owe an answer for longer than OWED_S_MAX must go.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HANDSHAKE_S_MAX = 10.0
 HANDSHAKES_MAX = 2_000  # of one listener, at the same time; each takes 54 KB
+OWED_S_MAX = 1.0  # while others wait for room
 _READ_SIZE = 16 * 1024
 _HANDSHAKE = 22  # the first byte of a TLS connection
 _PLAINTEXT = (
@@ -62,7 +63,7 @@ class TlsListener:
         self._handshakes: set[asyncio.Task[None]] = set()
         self._buffer = memoryview(bytearray(_READ_SIZE))
         self._room = asyncio.Semaphore(HANDSHAKES_MAX)
-        self._owing: dict[asyncio.Task[None], None] = {}  # an answer; the longest first
+        self._owing: dict[asyncio.Task[None], float] = {}  # an answer, since when; in this order
 
     def accepted(self, stream: Stream) -> None:
         task = self._broker.loop.create_task(self._shake_hands(stream))
@@ -101,12 +102,28 @@ class TlsListener:
         arrived = await self._arrived(stream)
         if arrived[0] != _HANDSHAKE:
             raise _Refused(_PLAINTEXT)
-        if self._room.locked() and self._owing:
-            longest = next(iter(self._owing))
-            del self._owing[longest]
-            longest.cancel(_TOO_MANY)
-        async with self._room:
+        await self._enter()
+        try:
             return await self._encrypted(stream, arrived)
+        finally:
+            self._room.release()
+
+    async def _enter(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(OWED_S_MAX):
+                    await self._room.acquire()
+                return
+            except TimeoutError:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """End the handshake that has waited the longest for its client, if that was too long."""
+        for task, since in self._owing.items():
+            if self._broker.loop.time() - since >= OWED_S_MAX:
+                del self._owing[task]
+                task.cancel(_TOO_MANY)
+            return
 
     async def _encrypted(self, stream: Stream, arrived: bytes) -> tuple[TlsStream, Principal]:
         encrypted = TlsStream(stream, self.certificates.loaded.server)
@@ -128,7 +145,7 @@ class TlsListener:
     async def _answer(self, stream: Stream) -> bytes:
         task = asyncio.current_task()
         assert task is not None
-        self._owing[task] = None
+        self._owing[task] = self._broker.loop.time()
         try:
             return await self._arrived(stream)
         finally:

@@ -223,6 +223,7 @@ async def test_clients_that_stop_in_the_middle_of_a_handshake_make_room_for_othe
     pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls_listener, "HANDSHAKES_MAX", 5)
+    monkeypatch.setattr(tls_listener, "OWED_S_MAX", 0.1)
     context = context_of(pki)
     async with cluster_of(tmp_path, 1, {**ENCRYPTED, **pki.broker()}) as cluster:
         broker = cluster.brokers[1]
