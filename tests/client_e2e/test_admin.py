@@ -91,6 +91,7 @@ async def _option(admin: barnabas.Admin, topic: str, name: str) -> str | None:
     return {each.name: each.value for each in await admin.topic_options(topic)}[name]
 
 
+@pytest.mark.plain
 async def test_a_broker_without_an_authorizer_refuses_acls(served: Served, topic: str) -> None:
     rule = Acl("topic", topic, "User:a", "read")
     async with barnabas.Admin(bootstrap_servers=served.bootstrap_servers) as admin:
