@@ -5,17 +5,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barnabas.cli import cluster_view, exits
+from barnabas.cli import exits
 from barnabas.cli.asking import confirm, require_answer, yes_option
+from barnabas.cli.cluster_look import look
 from barnabas.cli.cluster_moves import reassign
 from barnabas.cli.command_group import NamedCommands
-from barnabas.cli.offsets import iso_time
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.partitions import named_partitions
-from barnabas.cli.render import chosen_output, output_option, printable, render, write_document
+from barnabas.cli.render import chosen_output, output_option, render, write_document
+from barnabas.client import cluster_rows
+from barnabas.model.words import printable
 
 if TYPE_CHECKING:
-    from barnabas.wire.messages.describe_broker import ControllerEvent
+    pass
 
 _EVENT_COLUMNS = ("time", "what", "where", "change", "cause")
 _LOOK_S = 0.5
@@ -36,14 +38,14 @@ command.add_command(reassign)
 @click.pass_context
 def info(ctx: click.Context, output: str) -> None:
     """Show the cluster's id, its controller, and how many brokers, topics and partitions it has."""
-    view, details = cluster_view.look(ctx)
-    topics, partitions = cluster_view.counts(view)
-    problems = cluster_view.problem_rows(view)
+    view, details = look(ctx)
+    topics, partitions = cluster_rows.counts(view)
+    problems = cluster_rows.problem_rows(view)
     versions = sorted({own.version for own in details.values()})
     facts = {
         "cluster": view.cluster_id,
         "controller": view.controller_id,
-        "controller_epoch": cluster_view.controller_epoch(details),
+        "controller_epoch": cluster_rows.controller_epoch(details),
         "brokers": len(view.brokers),
         "topics": topics,
         "partitions": partitions,
@@ -68,9 +70,9 @@ def brokers(ctx: click.Context, output: str) -> None:
     """List the brokers, with what each leads and holds."""
     from barnabas.system.machine import boot_id
 
-    view, details = cluster_view.look(ctx)
-    rows = cluster_view.broker_rows(view, details, boot_id())
-    render(rows, cluster_view.BROKER_COLUMNS, output)
+    view, details = look(ctx)
+    rows = cluster_rows.broker_rows(view, details, boot_id())
+    render(rows, cluster_rows.BROKER_COLUMNS, output)
 
 
 @command.command()
@@ -79,11 +81,11 @@ def brokers(ctx: click.Context, output: str) -> None:
 @click.pass_context
 def explain(ctx: click.Context, output: str) -> int:
     """Say why partitions are offline, and what to do."""
-    view, details = cluster_view.look(ctx)
-    reasons = cluster_view.reasons(details)
+    view, details = look(ctx)
+    reasons = cluster_rows.reasons(details)
     rows = [
         {"topic": row["topic"], "partition": row["partition"], "reason": why}
-        for row in cluster_view.problem_rows(view)
+        for row in cluster_rows.problem_rows(view)
         if (why := reasons.get((row["topic"], row["partition"])))
     ]
     if chosen_output(output) != "table":
@@ -165,7 +167,9 @@ def events(ctx: click.Context, last: int, topic: str | None, follow: bool, outpu
                 after = -1  # another controller, whose event numbers start again
                 continue
             after = max([after, *(event.number for event in found)])
-            rows = [event_row(e) for e in found if topic is None or e.topic == topic][-last:]
+            rows = [cluster_rows.event_row(e) for e in found if topic is None or e.topic == topic][
+                -last:
+            ]
             if follow and output == "table":
                 for row in rows:
                     click.echo("  ".join(printable(str(row[c])) for c in _EVENT_COLUMNS if row[c]))
@@ -174,37 +178,3 @@ def events(ctx: click.Context, last: int, topic: str | None, follow: bool, outpu
             if not follow:
                 return
             time.sleep(_LOOK_S)
-
-
-def event_row(event: "ControllerEvent") -> dict[str, object]:
-    """`where` and `change` are for people, the rest for scripts."""
-    where = f"{event.topic}-{event.partition}" if event.partition >= 0 else event.topic
-    parts = []
-    if event.leader != event.leader_before:
-        parts.append(f"leader {_name(event.leader_before)} -> {_name(event.leader)}")
-    if event.isr != event.isr_before:
-        parts.append(f"in sync {_names(event.isr_before)} -> {_names(event.isr)}")
-    return {
-        "time": iso_time(event.at_ms),
-        "what": event.what,
-        "where": where,
-        "change": ", ".join(parts) if event.partition >= 0 else "",
-        "cause": event.cause,
-        "number": event.number,
-        "time_ms": event.at_ms,
-        "topic": event.topic or None,
-        "partition": event.partition if event.partition >= 0 else None,
-        "leader": event.leader if event.partition >= 0 else None,
-        "leader_epoch": event.leader_epoch if event.partition >= 0 else None,
-        "in_sync": list(event.isr),
-        "leader_before": event.leader_before if event.partition >= 0 else None,
-        "in_sync_before": list(event.isr_before),
-    }
-
-
-def _name(broker: int) -> str:
-    return str(broker) if broker >= 0 else "none"
-
-
-def _names(brokers: list[int]) -> str:
-    return ",".join(map(str, brokers)) or "none"

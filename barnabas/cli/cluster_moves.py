@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.cluster_view import counted
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.partitions import broker_ids, named_partitions
 from barnabas.cli.render import output_option, render
+from barnabas.client.cluster_rows import counted
 from barnabas.config.resolve import ConfigSource
 from barnabas.model.ids import BrokerId, TopicPartition
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barnabas.cli.formats import Formatter, compile_format, to_json
+from barnabas.cli.formats import Formatter, compile_format
 from barnabas.cli.offsets import BEGINNING, resolve
 from barnabas.cli.options import cluster_options, open_cluster
 from barnabas.cli.topic import find_topic, offsets_range, partitions_option, select_partitions
+from barnabas.client.consumer.json_lines import to_json
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.partition_consumer import PartitionConsumer

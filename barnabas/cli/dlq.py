@@ -8,13 +8,14 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.command_group import NamedCommands
-from barnabas.cli.offsets import iso_time, parse_time
 from barnabas.cli.options import cluster_options, open_cluster
-from barnabas.cli.render import Row, output_option, render
+from barnabas.cli.render import output_option, render
 from barnabas.cli.topic import find_topic
+from barnabas.client.tables import Row
+from barnabas.model.times import parse_time
 
 if TYPE_CHECKING:
-    from barnabas.client.workers.dead_letters import Filter, Letter, Summary
+    from barnabas.client.workers.dead_letters import Filter
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN_MAX = 60
@@ -78,27 +79,15 @@ def list_(ctx: click.Context, max_left: int | None, output: str) -> int:
     """List dead-letter topics, known by their names or by the headers of their last records."""
     from barnabas.client.blocking.net import run
     from barnabas.client.workers.dead_letters import DeadLetters
+    from barnabas.client.workers.letter_rows import summary_row
 
     with open_cluster(ctx, _READ) as cluster:
-        rows = [_summary(one) for one in run(DeadLetters(cluster).summaries())]
+        rows = [summary_row(one) for one in run(DeadLetters(cluster).summaries())]
     columns = ["topic", "letters", "redriven", "left", "last_time", "last_cause"]
     render(_shown(ctx, rows, output), columns, output)
     if max_left is not None and any(row["left"] > max_left for row in rows):
         return exits.ASSERTION
     return exits.OK
-
-
-def _summary(one: "Summary") -> Row:
-    trail = one.last.trail if one.last else None
-    return {
-        "topic": one.topic,
-        "letters": one.letters,
-        "redriven": one.redriven,
-        "left": one.letters - one.redriven,
-        "last_time": iso_time(one.last.time) if one.last else None,
-        "last_cause": trail.cause if trail else None,
-        "last_group": trail.group if trail else None,
-    }
 
 
 @command.command()
@@ -115,6 +104,7 @@ def show(ctx: click.Context, /, topic: str, count: int | None, output: str, **op
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.blocking.net import run
     from barnabas.client.workers.dead_letters import DeadLetters
+    from barnabas.client.workers.letter_rows import letter_row
 
     wanted = _filter(options)
     rows: list[Row] = []
@@ -122,7 +112,7 @@ def show(ctx: click.Context, /, topic: str, count: int | None, output: str, **op
     async def gather() -> None:
         async with aclosing(DeadLetters(cluster).letters(topic, wanted)) as letters:
             async for letter in letters:
-                rows.append(_row(letter))
+                rows.append(letter_row(letter))
                 if len(rows) == count:
                     return
 
@@ -162,6 +152,7 @@ def redrive(
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.blocking.net import run
     from barnabas.client.workers.dead_letters import DeadLetters
+    from barnabas.client.workers.letter_rows import redrive_plan
 
     wanted = _filter(options)
     with open_cluster(ctx, _READ) as cluster:
@@ -170,30 +161,13 @@ def redrive(
         if to is not None:
             find_topic(admin, to)
         dead = DeadLetters(cluster)
-        plan = run(_plan(dead, topic, wanted, to, count))
+        plan = run(redrive_plan(dead, topic, wanted, to, count))
         sent = 0
         if not dry_run:
             with _Progress(plan["letters"]) as progress:
                 sent = run(dead.redrive(topic, wanted, to=to, limit=count, progress=progress.at))
     row: Row = {"topic": topic, **plan, "redriven": sent, "dry_run": dry_run}
     render([row], ["topic", "letters", "redriven", "before", "no_origin", "dry_run"], output)
-
-
-async def _plan(
-    dead: Any, topic: str, wanted: "Filter", to: str | None, limit: int | None
-) -> dict[str, int]:
-    """How many letters would be sent, were sent before, and have nowhere to go."""
-    found = {"letters": 0, "before": 0, "no_origin": 0}
-    async for letter in dead.letters(topic, wanted):
-        if letter.redriven:
-            found["before"] += 1
-        elif letter.trail is None and to is None:
-            found["no_origin"] += 1
-        else:
-            found["letters"] += 1
-    if limit is not None:
-        found["letters"] = min(found["letters"], limit)
-    return found
 
 
 class _Progress:
@@ -239,30 +213,6 @@ def _time(option: str, text: str | None) -> int | None:
         return parse_time(text)
     except ValueError as problem:
         raise click.UsageError(f"{option} {problem}") from None
-
-
-def _row(letter: "Letter") -> Row:
-    message, trail = letter.message, letter.trail
-    return {
-        "at": f"{message.partition}:{message.offset}",
-        "partition": message.partition,
-        "offset": message.offset,
-        "time": iso_time(letter.time),
-        "group": trail.group if trail else None,
-        "origin": str(trail.origin) if trail else None,
-        "origin_timestamp": trail.timestamp if trail else None,
-        "attempts": trail.attempts if trail else None,
-        "rounds": trail.round if trail else None,
-        "cause": trail.cause if trail else None,
-        "key": _text(message.key),
-        "value": _text(message.value),
-        "redriven": letter.redriven,
-    }
-
-
-def _text(value: bytes | None) -> str | None:
-    """Text for people and for JSON; `consume -J` writes the bytes unchanged."""
-    return None if value is None else value.decode(errors="backslashreplace")
 
 
 def _shown(ctx: click.Context, rows: list[Row], output: str) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from barnabas.cli.render import printable
+from barnabas.model.words import printable
 
 
 class Drawing:

@@ -8,10 +8,11 @@ from barnabas.cli import exits
 from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.groups.arguments import find_group, group_argument, groups_argument
-from barnabas.cli.groups.seek import KEPT_SUFFIXES, delete_if_there, seek, undo
+from barnabas.cli.groups.seek import seek, undo
 from barnabas.cli.groups.watch import watch
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.render import chosen_output, output_option, render, write_document
+from barnabas.client.groups.targets import KEPT_SUFFIXES
 from barnabas.model.errors import Code, KafkaError
 
 if TYPE_CHECKING:
@@ -45,18 +46,12 @@ command.add_command(undo)
 @click.pass_context
 def list_(ctx: click.Context, every: bool, output: str) -> None:
     """List groups, with their members and lag."""
+    from barnabas.client.groups.text import summary_row
+
     with open_admin(ctx) as admin:
         summaries = admin.group_summaries()
     rows = [
-        {
-            "group": summary.listing.group,
-            "state": summary.listing.state,
-            "type": summary.listing.type,
-            "members": summary.members,
-            "lag": summary.lag,
-            "coordinator": summary.listing.coordinator,
-            "protocol_type": summary.listing.protocol_type,
-        }
+        summary_row(summary)
         for summary in summaries
         if every or not summary.listing.group.endswith(KEPT_SUFFIXES)
     ]
@@ -76,7 +71,7 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
 @click.pass_context
 def describe(ctx: click.Context, group: str, max_lag: int | None, output: str) -> int:
     """Show a group: state, members, what each owns, lag, time to catch up, last rebalances."""
-    from barnabas.cli.groups.text import PARTITION_COLUMNS, description, document, partition_row
+    from barnabas.client.groups.text import PARTITION_COLUMNS, description, document, partition_row
 
     with open_admin(ctx) as admin:
         report = find_group(admin, group)
@@ -108,8 +103,8 @@ def describe(ctx: click.Context, group: str, max_lag: int | None, output: str) -
 @click.pass_context
 def explain(ctx: click.Context, group: str, output: str) -> None:
     """Say what is wrong with a group, if anything, and what to change."""
-    from barnabas.cli.groups.text import findings_document, findings_text
     from barnabas.client.groups.diagnosis import diagnose
+    from barnabas.client.groups.text import findings_document, findings_text
 
     with open_admin(ctx) as admin:
         report = _looked_twice(admin, find_group(admin, group))
@@ -158,5 +153,13 @@ def delete(ctx: click.Context, groups: tuple[str, ...], yes: bool, if_exists: bo
                     raise
                 continue
             for suffix in KEPT_SUFFIXES:
-                delete_if_there(admin, group + suffix)
+                _delete_if_there(admin, group + suffix)
             click.echo(f"group {group} is deleted", err=True)
+
+
+def _delete_if_there(admin: "Admin", group: str) -> None:
+    try:
+        admin.delete_group(group)
+    except KafkaError as problem:
+        if problem.code is not Code.GROUP_ID_NOT_FOUND:
+            raise

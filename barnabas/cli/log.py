@@ -14,7 +14,8 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.command_group import NamedCommands
-from barnabas.cli.render import Row, chosen_output, output_option, render, table
+from barnabas.cli.render import chosen_output, output_option, render
+from barnabas.client.tables import Row, table
 from barnabas.log.directory.checkpoints import CLEAN_SHUTDOWN
 from barnabas.log.recovery import inspection as survey
 from barnabas.log.recovery.inspection import FileProblem, InspectedBatch

@@ -4,19 +4,17 @@ In: the words of -o. Out: what to ask the brokers for, and the offsets once they
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
+from barnabas.model.times import in_64_bits, parse_time
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin
 
 BEGINNING = "beginning"
 END = "end"
-_LONG_MAX = 2**63 - 1
-_DIGITS_MAX = 20
 
 
 class OffsetRangeOption(NamedTuple):
@@ -38,37 +36,10 @@ def parse_range(words: Iterable[str]) -> OffsetRangeOption:
         elif word in (BEGINNING, END):
             found = found._replace(start=word)
         elif word.removeprefix("-").isascii() and word.removeprefix("-").isdigit():
-            found = found._replace(start=_in_64_bits(word))
+            found = found._replace(start=in_64_bits(word))
         else:
             raise ValueError(f"{word!r}: expected beginning, end, OFFSET, -N, s@TIME or e@TIME")
     return found
-
-
-def parse_time(text: str) -> int:
-    """Milliseconds since 1970, or ISO 8601; without a zone it is local time."""
-    if text.isascii() and text.isdigit():
-        return _in_64_bits(text)
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise ValueError(
-            f"{text!r}: expected milliseconds, or a time as 2026-01-31T12:00:00"
-        ) from None
-
-
-def _in_64_bits(text: str) -> int:
-    if len(text) > _DIGITS_MAX or not -_LONG_MAX <= int(text) <= _LONG_MAX:
-        raise ValueError(f"{text[:100]!r}: expected at most {_LONG_MAX}")
-    return int(text)
-
-
-def iso_time(timestamp_ms: int) -> str:
-    """In UTC, with milliseconds; past the year 9999, the bare number."""
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def resolve(

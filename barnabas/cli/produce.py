@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.formats import from_json, raw, unescape
+from barnabas.cli.formats import raw, unescape
 from barnabas.cli.options import client_settings, cluster_options
+from barnabas.client.consumer.json_lines import from_json
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import check_topic_name
 

@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 import click
 
+from barnabas.client.tables import Row, plain, table
+
 F = TypeVar("F", bound=Callable[..., Any])
-Row = dict[str, Any]
 OUTPUTS = ("table", "json", "jsonl", "csv")
 
 
@@ -64,41 +65,6 @@ def render(rows: Sequence[Row], columns: Sequence[str], output: str) -> None:
 
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([[_plain(row.get(column)) for column in columns] for row in rows])
+        writer.writerows([[plain(row.get(column)) for column in columns] for row in rows])
     else:
         click.echo(table(rows, columns), nl=False)
-
-
-def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Columns as wide as they need to be; numbers to the right."""
-    cells = [[column.upper().replace("_", " ") for column in columns]]
-    cells += [[printable(_plain(row.get(column))) for column in columns] for row in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    right = [
-        bool(rows) and all(isinstance(row.get(column), int) for row in rows) for column in columns
-    ]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for cell, width, number in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in cells
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def printable(text: str) -> str:
-    """Text on one line, without control characters: names are not trusted."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _plain(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return str(value)

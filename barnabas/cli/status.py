@@ -2,9 +2,11 @@
 
 import click
 
-from barnabas.cli import cluster_view
+from barnabas.cli.cluster_look import look
 from barnabas.cli.options import cluster_options
-from barnabas.cli.render import chosen_output, output_option, render, table, write_document
+from barnabas.cli.render import chosen_output, output_option, render, write_document
+from barnabas.client import cluster_rows
+from barnabas.client.tables import table
 
 _SHOWN_MAX = 20
 
@@ -18,25 +20,25 @@ def command(ctx: click.Context, output: str) -> None:
     under-replicated, and clients that are over their quota."""
     from barnabas.system.machine import boot_id
 
-    view, details = cluster_view.look(ctx)
+    view, details = look(ctx)
     output = chosen_output(output)
-    brokers = cluster_view.broker_rows(view, details, boot_id())
-    problems = cluster_view.problem_rows(view)
-    topics, partitions = cluster_view.counts(view)
-    throttled = cluster_view.throttled_rows(details)
-    reasons = cluster_view.reasons(details)
+    brokers = cluster_rows.broker_rows(view, details, boot_id())
+    problems = cluster_rows.problem_rows(view)
+    topics, partitions = cluster_rows.counts(view)
+    throttled = cluster_rows.throttled_rows(details)
+    reasons = cluster_rows.reasons(details)
     for row in problems:
         if why := reasons.get((row["topic"], row["partition"])):
             row["reason"] = why
     if output == "csv":
-        render(brokers, cluster_view.BROKER_COLUMNS + cluster_view.HEALTH_COLUMNS, output)
+        render(brokers, cluster_rows.BROKER_COLUMNS + cluster_rows.HEALTH_COLUMNS, output)
         return
     if output != "table":
         offline = [row for row in problems if row["problem"] == "offline"]
         document = {
             "cluster": view.cluster_id,
             "controller": view.controller_id,
-            "controller_epoch": cluster_view.controller_epoch(details),
+            "controller_epoch": cluster_rows.controller_epoch(details),
             "brokers": brokers,
             "topics": topics,
             "partitions": partitions,
@@ -47,11 +49,11 @@ def command(ctx: click.Context, output: str) -> None:
         write_document(document, output)
         return
     click.echo(f"cluster {view.cluster_id}")
-    click.echo(table(brokers, cluster_view.BROKER_COLUMNS), nl=False)
-    click.echo(table(brokers, ("broker", *cluster_view.HEALTH_COLUMNS)), nl=False)
-    click.echo(cluster_view.health(problems, partitions))
+    click.echo(table(brokers, cluster_rows.BROKER_COLUMNS), nl=False)
+    click.echo(table(brokers, ("broker", *cluster_rows.HEALTH_COLUMNS)), nl=False)
+    click.echo(cluster_rows.health(problems, partitions))
     if problems:
-        click.echo(table(problems[:_SHOWN_MAX], cluster_view.PROBLEM_COLUMNS), nl=False)
+        click.echo(table(problems[:_SHOWN_MAX], cluster_rows.PROBLEM_COLUMNS), nl=False)
     for row in problems[:_SHOWN_MAX]:
         if "reason" in row:
             click.echo(f"{row['topic']}:{row['partition']} is offline: {row['reason']}")

@@ -28,7 +28,7 @@ command.add_command(abort)
 @click.pass_context
 def list_(ctx: click.Context, every: bool, output: str) -> None:
     """List open transactions: since when, where, and which readers wait for them."""
-    from barnabas.cli.transactions.text import CSV_COLUMNS, LIST_COLUMNS, list_rows, shown_row
+    from barnabas.client.transactions.text import CSV_COLUMNS, LIST_COLUMNS, list_rows, shown_row
 
     with open_admin(ctx) as admin:
         listed = admin.list_transactions(states=() if every else _LISTED)
@@ -53,7 +53,7 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
 @click.pass_context
 def describe(ctx: click.Context, transactional_id: str, output: str) -> None:
     """Show a transactional id: state, producer, timeout, partitions, waiting consumers."""
-    from barnabas.cli.transactions.text import (
+    from barnabas.client.transactions.text import (
         CSV_COLUMNS,
         description,
         description_row,
@@ -88,7 +88,7 @@ def describe(ctx: click.Context, transactional_id: str, output: str) -> None:
 def explain(ctx: click.Context, topics: tuple[str, ...], output: str) -> None:
     """Explain why read_committed consumers wait, and what to do. Default: all topics."""
     from barnabas.cli.topic import find_topic
-    from barnabas.cli.transactions.text import findings_document, findings_text
+    from barnabas.client.transactions.text import findings_document, findings_text
     from barnabas.client.transactions.transaction_rules import diagnose_transactions
 
     with open_admin(ctx) as admin:

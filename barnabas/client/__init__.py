@@ -11,6 +11,8 @@ session: one connection's side of the protocol, without the connection
 net: the interface between flows and a driver: time, connections, waiting
 sockets: what both drivers do to a socket
 finding: one thing that is wrong, and what to do about it
+tables: rows as a table in plain text
+cluster_rows: brokers, partitions and events as rows
 words: numbers and names as text
 errors: from an error code to the exception whose class says what to do
 backoff: how long to wait before the next try

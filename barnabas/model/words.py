@@ -27,3 +27,10 @@ def short_member(member: str, client: str) -> str:
     if not client or shortened.startswith(f"{client}-"):
         return shortened
     return f"{client}-{member[:_SHORT]}"
+
+
+def printable(text: str) -> str:
+    """Text on one line, without control characters: names are not trusted."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -17,10 +17,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from barnabas.cli.app import run
-from barnabas.cli.groups.text import description
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.groups.report import GroupReport
+from barnabas.client.groups.text import description
 from barnabas.model.ids import TopicPartition
 from tests.cli.command import Ended
 from tests.cli.test_topics import Shell

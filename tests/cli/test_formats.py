@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.cli.formats import compile_format, from_json, to_json, unescape
-from barnabas.cli.offsets import OffsetRangeOption, iso_time, parse_range, parse_time
-from barnabas.cli.render import table
+from barnabas.cli.formats import compile_format, unescape
+from barnabas.cli.offsets import OffsetRangeOption, parse_range
+from barnabas.client.consumer.json_lines import from_json, to_json
 from barnabas.client.consumer.message import Message, PartitionMarks, RawMessage
+from barnabas.client.tables import table
+from barnabas.model.times import iso_time, parse_time
 from barnabas.wire.batch import LOG_APPEND_TIME, BatchHeader
 from barnabas.wire.records import Headers
 

@@ -2,7 +2,6 @@
 
 arguments: groups as arguments, completed by the shell
 seek: `group seek` and `group undo`
-targets: where `group seek` can go
-text: a group as text, rows and documents
+targets: the offsets in a file for `group seek`
 watch: `group watch`
 """

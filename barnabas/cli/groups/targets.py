@@ -8,33 +8,20 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from barnabas.cli.offsets import parse_time
+from barnabas.client.groups.targets import Target, checked_offset, parse_place
 from barnabas.model.ids import TopicPartition
+from barnabas.model.times import parse_time
 
 FILE_BYTES_MAX = 64 << 20
-_LONG_MAX = 2**63 - 1
 _OFFSET_NAMES = ("offset", "committed")
-
-
-class Target(NamedTuple):
-    """One of the four is set."""
-
-    name: str = ""
-    offset: int | None = None
-    time_ms: int | None = None
-    places: dict[TopicPartition, int] | None = None
 
 
 def parse_target(text: str, group: str) -> Target:
     """`group`: the group whose lines are used in a file with several groups."""
-    if text in ("earliest", "latest"):
-        return Target(name=text)
-    if text.isascii() and text.isdigit():
-        return Target(offset=_offset(text))
-    if text.startswith("@"):
-        return Target(time_ms=parse_time(text[1:]))
+    if (place := parse_place(text)) is not None:
+        return place
     if text == "-" or os.path.isfile(text):
         return Target(places=_in_file(text, group))
     try:
@@ -76,10 +63,10 @@ def read_places(text: str, group: str) -> dict[TopicPartition, int]:
             continue  # nothing was committed there
         if not isinstance(topic, str) or not topic:
             raise ValueError(f"{number}: no topic")
-        at = TopicPartition(topic, _offset(partition, f"{number}: partition"))
+        at = TopicPartition(topic, checked_offset(partition, f"{number}: partition"))
         if at in places:
             raise ValueError(f"{number}: {at} is there twice")
-        places[at] = _offset(offset, f"{number}: offset")
+        places[at] = checked_offset(offset, f"{number}: offset")
     if not places:
         raise ValueError(f"no offsets for group {group!r} in it")
     return places
@@ -115,12 +102,3 @@ def _json_rows(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
         raise ValueError("expected a list of objects with topic, partition and offset")
     for number, row in enumerate(found, 1):
         yield f"entry {number}", row
-
-
-def _offset(value: object, about: str = "offset") -> int:
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise ValueError(f"{about} {text[:100]!r}: expected a number from 0 to {_LONG_MAX}")
-    if int(text) > _LONG_MAX:
-        raise ValueError(f"{about} {text[:100]!r}: expected at most {_LONG_MAX}")
-    return int(text)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.groups.arguments import find_group, group_argument
-from barnabas.cli.offsets import iso_time
 from barnabas.cli.options import cluster_options, open_admin
-from barnabas.cli.render import chosen_output, output_option, printable
+from barnabas.cli.render import chosen_output, output_option
+from barnabas.model.times import iso_time
+from barnabas.model.words import printable
 
 if TYPE_CHECKING:
     from barnabas.client.groups.report import GroupReport
@@ -72,8 +73,8 @@ def watch(ctx: click.Context, group: str, interval: float, output: str) -> None:
 
 
 def _draw(report: "GroupReport") -> None:
-    from barnabas.cli.groups.text import description
     from barnabas.client.groups.diagnosis import diagnose
+    from barnabas.client.groups.text import description
 
     text = description(report)
     for finding in diagnose(report):
@@ -85,7 +86,7 @@ def _draw(report: "GroupReport") -> None:
 
 def _tell(report: "GroupReport", shown: dict[str, Any], output: str) -> dict[str, Any]:
     """A line if anything is new, and the state to compare with next time."""
-    from barnabas.cli.groups.text import headline, rebalance, rebalance_document
+    from barnabas.client.groups.text import headline, rebalance, rebalance_document
 
     new = [
         entry

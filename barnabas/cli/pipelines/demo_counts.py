@@ -4,11 +4,11 @@ import json
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.cli.render import table
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.partition_consumer import PartitionConsumer
 from barnabas.client.consumer.message import Message
+from barnabas.client.tables import table
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.run import demo
 

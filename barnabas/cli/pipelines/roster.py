@@ -7,7 +7,8 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.pipelines.errors import fails_in_lines, report
-from barnabas.cli.render import Row, chosen_output, output_option, render, write_document
+from barnabas.cli.render import chosen_output, output_option, render, write_document
+from barnabas.client.tables import Row
 
 if TYPE_CHECKING:
     from barnabas.pipeline.run.roster import RosterEntry

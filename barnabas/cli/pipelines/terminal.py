@@ -10,7 +10,7 @@ from typing import Self
 import click
 
 from barnabas.cli.drawing import Drawing
-from barnabas.cli.render import printable
+from barnabas.model.words import printable
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 
 

@@ -8,8 +8,9 @@ import click
 
 from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.options import cluster_options, open_admin
-from barnabas.cli.render import Row, output_option, render
+from barnabas.cli.render import output_option, render
 from barnabas.client.admin.security import Quota
+from barnabas.client.tables import Row
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.security.quotas.entities import DEFAULT, QuotaEntity, entity_of
 from barnabas.security.quotas.quota_limits import (

@@ -2,5 +2,4 @@
 
 arguments: transactional ids as arguments
 abort: end a transaction
-text: transactions as text, rows and documents
 """

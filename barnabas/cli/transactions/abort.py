@@ -12,8 +12,8 @@ from barnabas.cli import exits
 from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.options import cluster_options, open_cluster
 from barnabas.cli.partitions import named_partitions
-from barnabas.cli.render import printable
 from barnabas.cli.transactions.arguments import find_transaction, id_argument
+from barnabas.model.words import printable
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.admin import Admin

@@ -18,6 +18,7 @@ seeking: moves positions, pauses and resumes partitions
 offset_lookup: offsets by time, and as a group committed them
 commits: commits a group's offsets
 subscription: topics by name, or all that match a pattern
+json_lines: messages as JSON lines, and back
 arrow: record batches into Arrow's record batches
 zookeeper_consumer: reads topics as Kafka's first consumers did, without a coordinator
 """

@@ -8,4 +8,7 @@ reporting: collects a report from several brokers
 diagnosis: all findings about a report
 lag_rules: findings about lag and progress
 member_rules: findings about members
+text: a group as text, and as rows and documents
+targets: where offsets may be set to
+seek: sets the offsets of a group, and takes it back
 """

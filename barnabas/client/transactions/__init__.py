@@ -3,4 +3,5 @@
 report: what brokers report about transactions, and a report of one moment
 reporting: collects a report from several brokers
 transaction_rules: what will end a transaction; findings about a report
+text: transactions as text, rows and documents
 """

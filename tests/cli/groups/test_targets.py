@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.groups.targets import Target, parse_target, read_places
+from barnabas.cli.groups.targets import parse_target, read_places
+from barnabas.client.groups.targets import Target
 from barnabas.model.ids import TopicPartition
 
 PLACES = {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from barnabas.cli.offsets import iso_time
-from barnabas.cli.render import Row, printable, table
 from barnabas.client.finding import Finding
 from barnabas.client.groups.report import GroupReport, PartitionReport
+from barnabas.client.groups.reporting import GroupSummary
+from barnabas.client.tables import Row, table
 from barnabas.client.words import count, listed
-from barnabas.model.words import duration
+from barnabas.model.times import iso_time
+from barnabas.model.words import duration, printable
 from barnabas.wire.messages.describe_group_history import GroupHistoryRebalance
 
 REBALANCES_SHOWN = 5
@@ -159,6 +160,19 @@ def partition_row(partition: PartitionReport) -> Row:
         "metadata": partition.metadata,
         "committed_ago_ms": partition.committed_ago_ms,
         "pace": None if partition.pace is None else partition.pace._asdict(),
+    }
+
+
+def summary_row(summary: GroupSummary) -> Row:
+    """A group in a list."""
+    return {
+        "group": summary.listing.group,
+        "state": summary.listing.state,
+        "type": summary.listing.type,
+        "members": summary.members,
+        "lag": summary.lag,
+        "coordinator": summary.listing.coordinator,
+        "protocol_type": summary.listing.protocol_type,
     }
 
 

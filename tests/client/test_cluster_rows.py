@@ -3,17 +3,17 @@
 import click
 import pytest
 
-from barnabas.cli.cluster import event_row
 from barnabas.cli.cluster_moves import plan_moves
-from barnabas.cli.cluster_view import (
+from barnabas.cli.partitions import broker_ids
+from barnabas.client.admin.cluster import BrokerDetails
+from barnabas.client.cluster_rows import (
     broker_rows,
     controller_epoch,
     counts,
+    event_row,
     health,
     problem_rows,
 )
-from barnabas.cli.partitions import broker_ids
-from barnabas.client.admin.cluster import BrokerDetails
 from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.wire.messages.describe_broker import ControllerEvent

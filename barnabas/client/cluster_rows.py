@@ -5,28 +5,21 @@ In: the metadata of the cluster. Out: rows and lines; no requests.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from barnabas.cli.options import open_admin
+from barnabas.client.tables import Row
+from barnabas.model.times import iso_time
 
 if TYPE_CHECKING:
     from barnabas.client.admin.cluster import BrokerDetails
     from barnabas.client.metadata_snapshot import MetadataSnapshot
+    from barnabas.wire.messages.describe_broker import ControllerEvent
 
-Row = dict[str, Any]
 BROKER_COLUMNS = ("broker", "address", "state", "epoch", "rack", "process", "leads", "replicas")
 HEALTH_COLUMNS = (
     "loop_delay_ms_p99", "open_files", "open_files_max", "disks", "log_lines_dropped",
 )  # fmt: skip
 PROBLEM_COLUMNS = ("topic", "partition", "problem", "leader", "replicas", "in_sync")
-
-
-def look(ctx: click.Context) -> tuple["MetadataSnapshot", dict[int, "BrokerDetails"]]:
-    """All topics, and the details that each broker reports."""
-    with open_admin(ctx) as admin:
-        return admin.topics(), admin.describe_brokers()
 
 
 def broker_rows(
@@ -144,3 +137,37 @@ def health(problems: list[Row], partitions: int) -> str:
 
 def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def event_row(event: "ControllerEvent") -> dict[str, object]:
+    """`where` and `change` are for people, the rest for scripts."""
+    where = f"{event.topic}-{event.partition}" if event.partition >= 0 else event.topic
+    parts = []
+    if event.leader != event.leader_before:
+        parts.append(f"leader {_name(event.leader_before)} -> {_name(event.leader)}")
+    if event.isr != event.isr_before:
+        parts.append(f"in sync {_names(event.isr_before)} -> {_names(event.isr)}")
+    return {
+        "time": iso_time(event.at_ms),
+        "what": event.what,
+        "where": where,
+        "change": ", ".join(parts) if event.partition >= 0 else "",
+        "cause": event.cause,
+        "number": event.number,
+        "time_ms": event.at_ms,
+        "topic": event.topic or None,
+        "partition": event.partition if event.partition >= 0 else None,
+        "leader": event.leader if event.partition >= 0 else None,
+        "leader_epoch": event.leader_epoch if event.partition >= 0 else None,
+        "in_sync": list(event.isr),
+        "leader_before": event.leader_before if event.partition >= 0 else None,
+        "in_sync_before": list(event.isr_before),
+    }
+
+
+def _name(broker: int) -> str:
+    return str(broker) if broker >= 0 else "none"
+
+
+def _names(brokers: list[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barnabas.cli.offsets import iso_time
-from barnabas.cli.render import Row, printable, table
 from barnabas.client.finding import Finding
+from barnabas.client.tables import Row, table
 from barnabas.client.transactions.report import (
     OpenTransaction,
     TransactionDescription,
@@ -22,7 +21,8 @@ from barnabas.client.transactions.transaction_rules import (
 )
 from barnabas.client.words import count, listed
 from barnabas.model.ids import TopicPartition
-from barnabas.model.words import duration
+from barnabas.model.times import iso_time
+from barnabas.model.words import duration, printable
 from barnabas.wire.messages.describe_transaction_history import TransactionHistory
 
 LIST_COLUMNS = (
