@@ -33,6 +33,8 @@ COMMANDS = {
     "log": "Look into the files of a log: dump, verify, repair.",
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",
+    "sql": "Run a query over topics.",
+    "console": "Show topics, groups, brokers and what is wrong, in a browser.",
 }
 
 SECURITY = ("acl", "quota", "tls", "user")  # the commands in cli/security/

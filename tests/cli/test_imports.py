@@ -34,6 +34,7 @@ TRANSACTIONS = (
 )  # fmt: skip
 GROUPS = ("barnabas.broker.groups", "barnabas.coordinators")
 OTHER_COMMANDS = tuple(f"barnabas.cli.{name}" for name in ("demo", "produce", "topic", "group"))
+CONSOLE = ("barnabas.console", "jinja2", "starlette", "uvicorn")
 UP, HELP, PACKAGE, PIPELINE = "up", "help", "import barnabas", "import barnabas.pipeline"
 PLAIN = "up, with records and a group"
 
@@ -48,6 +49,8 @@ class Claim(NamedTuple):
 
 
 CLAIMS = [
+    Claim("barnabas/console/__init__.py", "imported by a broker", PLAIN, CONSOLE),
+    Claim("barnabas/console/__init__.py", "or by a client", PACKAGE, CONSOLE),
     Claim(
         "docs/adr/0022-a-lone-broker-runs-no-cluster-code.md", "None of it is imported", UP, CLUSTER
     ),

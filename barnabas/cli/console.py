@@ -1,0 +1,125 @@
+"""`barnabas console`: pages about a cluster, in a browser."""
+
+import os
+from typing import Any
+
+import click
+
+from barnabas.cli.options import client_config, client_settings, cluster_options
+from barnabas.cli.up import HostAndPort
+from barnabas.config.kinds import Address, parse_address
+
+TOKEN_VARIABLE = "BARNABAS_CONSOLE_TOKEN"  # noqa: S105 - a name, not a token
+DEFAULT_LISTEN = "127.0.0.1:8080"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command()
+@click.option(
+    "--listen",
+    type=HostAndPort(),
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    help="The address of the pages; port 0 picks a free port.",
+)
+@click.option(
+    "--token",
+    "with_token",
+    is_flag=True,
+    help=f"Require a token: ${TOKEN_VARIABLE}, or a new one, which is printed with the address. "
+    "Required for an address that other machines reach.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    metavar="NAME",
+    multiple=True,
+    help="A name under which browsers reach this console, such as that of a proxy.",
+)
+@click.option("--allow-changes", is_flag=True, help="Allow to produce, seek, redrive and delete.")
+@click.option("--no-export", is_flag=True, help="Do not allow to download records.")
+@cluster_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    listen: Address,
+    with_token: bool,
+    hosts: tuple[str, ...],
+    allow_changes: bool,
+    no_export: bool,
+) -> None:
+    """Show topics, groups, brokers, records and what is wrong, in a browser.
+
+    Works with any Kafka cluster. Looks only, unless --allow-changes is given.
+    """
+    config = client_config(ctx)
+    token = console_token(listen, with_token)
+    run_console_command(
+        listen,
+        client_settings(ctx),
+        config.bootstrap_servers,
+        token,
+        hosts=tuple(name.lower() for name in hosts),
+        allow_changes=allow_changes,
+        allow_export=not no_export,
+    )
+
+
+def console_token(listen: Address, wanted: bool) -> str | None:
+    """An address that other machines reach requires a token."""
+    token = os.environ.get(TOKEN_VARIABLE) or None
+    if token is not None and len(token) < 16:
+        raise click.UsageError(f"${TOKEN_VARIABLE}: expected at least 16 characters")
+    if token is None and wanted:
+        import secrets
+
+        token = secrets.token_urlsafe(24)
+    if token is None and listen.host not in _LOOPBACK:
+        raise click.UsageError(f"--listen {listen}: other machines reach this address: use --token")
+    return token
+
+
+def run_console_command(
+    listen: Address,
+    settings: dict[str, str],
+    servers: str,
+    token: str | None,
+    *,
+    hosts: tuple[str, ...] = (),
+    allow_changes: bool = False,
+    allow_export: bool = True,
+) -> None:
+    try:
+        from barnabas.console.application import ConsoleOptions
+        from barnabas.console.serving import console_access, run_console
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(
+            f"{missing.name} is not installed: pip install 'barnabas[console]'"
+        ) from None
+    options = ConsoleOptions(
+        servers=servers,
+        allow_changes=allow_changes,
+        allow_export=allow_export,
+        pipelines=pipeline_rows,
+        settings=settings,
+    )
+
+    def say(url: str) -> None:
+        from barnabas.cli.brokers.ready import say as say_line
+
+        say_line(f"barnabas console on {url}{'' if token is None else f'?token={token}'}")
+
+    run_console(listen, options, console_access(listen, token, hosts), say)
+
+
+def default_listen() -> Address:
+    return parse_address(DEFAULT_LISTEN)
+
+
+def pipeline_rows() -> list[dict[str, Any]]:
+    """The pipelines that run or ran on this machine."""
+    from dataclasses import asdict
+
+    from barnabas.pipeline.run.roster import entries
+
+    return [asdict(entry) for entry in entries()]

@@ -1,0 +1,101 @@
+"""`barnabas sql`: ask topics questions."""
+
+import asyncio
+from contextlib import aclosing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli import exits
+from barnabas.cli.options import client_config, client_settings, cluster_options
+from barnabas.cli.render import chosen_output, output_option, render
+
+if TYPE_CHECKING:
+    from barnabas.sql.running import QueryRequest
+
+
+@click.command()
+@click.argument("query")
+@click.option("--follow", is_flag=True, help="Keep running, for a query that only filters.")
+@click.option("--explain", is_flag=True, help="Show which offsets would be read, and read none.")
+@click.option(
+    "--max-records", type=click.IntRange(1), default=10_000_000, show_default=True,
+    help="Read at most this many records, the newest.",
+)  # fmt: skip
+@click.option(
+    "--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True,
+    help="End the query after so many seconds.",
+)  # fmt: skip
+@output_option
+@cluster_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    query: str,
+    follow: bool,
+    explain: bool,
+    max_records: int,
+    timeout: float,
+    output: str,
+) -> int:
+    """Run a query over topics, with DuckDB, in a process of its own.
+
+    A table is a topic, with the columns key, value, topic, partition, offset, timestamp and
+    headers, then the fields of JSON values. latest('TOPIC') has the last record of each key.
+    """
+    for name in ("duckdb", "pyarrow"):
+        if find_spec(name) is None:
+            raise click.ClickException(f"{name} is not installed: pip install 'barnabas[sql]'")
+    from barnabas.sql.running import QueryRequest
+
+    client_config(ctx)
+    request = QueryRequest(
+        query,
+        client_settings(ctx),
+        follow=follow,
+        explain=explain,
+        records_max=max_records,
+        rows_max=1 << 40,
+        seconds_max=timeout,
+    )
+    return asyncio.run(_show(request, chosen_output(output)))
+
+
+async def _show(request: "QueryRequest", output: str) -> int:
+    from barnabas.sql.running import run_query
+
+    columns: list[str] = []
+    rows: list[dict[str, Any]] = []
+    async with aclosing(run_query(request)) as lines:
+        async for line in lines:
+            if "error" in line:
+                click.echo(f"barnabas: {line['error']}", err=True)
+                return exits.FAILURE
+            if "note" in line:
+                click.echo(f"barnabas: {line['note']}", err=True)
+            if "plan" in line and request.explain:
+                columns = ["topic", "partition", "from", "to", "records"]
+                rows += _plan_rows(line["plan"])
+            if "columns" in line:
+                columns = line["columns"]
+            if isinstance(line.get("rows"), list):
+                rows += [dict(zip(columns, row, strict=True)) for row in line["rows"]]
+            if request.follow and rows:
+                render(rows, columns, "jsonl" if output == "table" else output)
+                rows = []
+    render(rows, columns, output)
+    return exits.OK
+
+
+def _plan_rows(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": plan["topic"],
+            "partition": int(number),
+            "from": start,
+            "to": stop,
+            "records": stop - start,
+        }
+        for number, (start, stop) in sorted(plan["ranges"].items(), key=lambda each: int(each[0]))
+    ]

@@ -1,0 +1,1 @@
+"""The pages, one module per subject; `routes` lists their addresses."""

@@ -1,0 +1,113 @@
+"""`/brokers`, `/events` and `/transactions`."""
+
+import shlex
+
+from barnabas.client.cluster_rows import broker_rows, event_row, health, reasons
+from barnabas.client.transactions.text import held_row, list_rows, shown_row
+from barnabas.client.transactions.transaction_rules import diagnose_transactions
+from barnabas.client.words import count
+from barnabas.console.application import Asked
+from barnabas.console.view import View
+from barnabas.model.errors import KafkaError
+from barnabas.system.machine import boot_id
+
+_EVENTS_SHOWN = 200
+_HISTORIES_MAX = 100
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+async def brokers(asked: Asked) -> View:
+    state = asked.state
+    view = await state.names(fresh=True)
+    details = await state.brokers()
+    rows = broker_rows(view, details, boot_id())
+    problems = state.problems()
+    why = reasons(details)
+    for row in problems:
+        row["reason"] = why.get((row["topic"], row["partition"]), "")
+    try:
+        dirs = await state.shared("log_dirs", state.admin.log_dirs, 60_000)
+    except KafkaError:
+        dirs = []
+    disks = [
+        {
+            "broker": one.broker,
+            "path": one.path,
+            "problem": None if one.error is None else one.error.detail,
+            "replicas": len(one.replicas),
+            "bytes": sum(replica.size for replica in one.replicas),
+            "total": one.total_size,
+            "free": one.usable_size,
+            "used_part": 0 if one.total_size <= 0 else 1 - one.usable_size / one.total_size,
+        }
+        for one in dirs
+    ]
+    down = sum(row["state"] in ("down", "silent") for row in rows)
+    partitions = sum(len(topic.partitions) for topic in view.topics.values())
+    title = f"{count(len(rows), 'broker')}"
+    title += f", {down} down" if down else ", all up"
+    title += f"; {health(problems, partitions)}"
+    return View(
+        "brokers",
+        title,
+        data={"rows": rows, "disks": disks, "problems": problems[:100]},
+        document={"brokers": rows, "log_dirs": disks, "problems": problems},
+        rows=rows,
+        columns=["broker", "address", "state", "epoch", "rack", "leads", "replicas"],
+        command="cluster brokers",
+        good=not down and not problems,
+    )
+
+
+async def events(asked: Asked) -> View:
+    topic = asked.query("topic")[:249]
+    partition = asked.query("partition")[:10]
+    found = await asked.state.shared("events", lambda: asked.state.admin.events(count=10_000))
+    rows = [
+        row
+        for row in map(event_row, reversed(found or ()))
+        if (not topic or row["topic"] == topic)
+        and (not partition or str(row["partition"]) == partition)
+    ]
+    if found is None:
+        title = "The controller is not Barnabas, and has no history"
+    else:
+        about = f" of {topic}{'-' + partition if partition else ''}" if topic else ""
+        title = f"{count(len(rows), 'event')}{about} since the controller was elected"
+    return View(
+        "events",
+        title,
+        data={"rows": rows[:_EVENTS_SHOWN], "topic": topic, "partition": partition},
+        rows=rows,
+        columns=["time", "what", "where", "change", "cause"],
+        command="cluster events" + (f" -t {shlex.quote(topic)}" if topic else ""),
+    )
+
+
+async def transactions(asked: Asked) -> View:
+    admin = asked.state.admin
+    listed = await admin.list_transactions(states=_OPEN)
+    described = await admin.describe_transactions(
+        [each.transactional_id for each in listed],
+        coordinators={each.transactional_id: each.coordinator for each in listed},
+    )
+    report = await admin.transactions_report()
+    histories = await admin.transaction_histories(list(described)[:_HISTORIES_MAX])
+    rows = list_rows(described.values(), report, histories)
+    findings = diagnose_transactions(report)
+    held = [held_row(one, report) for one in report.held]
+    title = f"{count(len(rows), 'open transaction')}"
+    if held:
+        title += f"; readers of committed records wait in {count(len(held), 'partition')}"
+    else:
+        title += "; no reader waits"
+    return View(
+        "transactions",
+        title,
+        data={"rows": [shown_row(row) for row in rows], "findings": findings, "held": held},
+        document={"transactions": rows, "held": held},
+        rows=rows,
+        columns=["transactional_id", "state", "producer_id", "open_ms", "times_out_in_ms"],
+        command="txn explain",
+        good=not findings,
+    )

@@ -1,0 +1,316 @@
+"""`/topics/T/records`: the newest, from an offset or a time, by key, text or header; tail; export.
+
+All of it is in the address. A search is a stream that the page starts; without scripts, `plain=1`
+reads for at most three seconds and says what it did not read.
+"""
+
+import json
+import shlex
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response, StreamingResponse
+
+from barnabas.client.consumer.json_lines import to_json
+from barnabas.client.consumer.message import RawMessage
+from barnabas.client.metadata_snapshot import TopicMetadata
+from barnabas.client.words import count
+from barnabas.console import words
+from barnabas.console.application import Asked
+from barnabas.console.pages.topics import found_topic
+from barnabas.console.reading import ROWS, Span, export, key_partition, newest, read_spans, tail
+from barnabas.console.scanning import Scanned, Wanted, scan
+from barnabas.console.view import View, csv_cell
+from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.ids import TopicPartition
+from barnabas.model.times import iso_time, parse_time
+
+_PLAIN_S = 3.0
+_PLAIN_ROWS = 100
+_CELL = 400
+COLUMNS = ["partition", "offset", "timestamp", "key", "value"]
+
+
+async def records(asked: Asked) -> View:
+    (name,) = asked.names
+    topic = await found_topic(asked, name)
+    state = asked.state
+    wanted = _wanted(asked)
+    numbers = _partitions(asked, topic, wanted)
+    bounds = await state.bounds(TopicPartition(name, number) for number in numbers)
+    count_wanted = max(1, asked.number("n", ROWS, 500))
+    start_offset, since = asked.query("from"), asked.query("time")
+    following = asked.query("tail") == "1"
+    found: list[RawMessage] = []
+    note, stream = "", ""
+    if following:
+        stream = f"{words.path('topics', name, 'tail')}?{_kept(asked)}"
+        note = "Waiting for new records."
+    elif not wanted.anything and asked.query("plain") != "1":
+        stream = f"{words.path('topics', name, 'scan')}?{_kept(asked)}"
+        note = "Looking for records, the newest first."
+    elif not wanted.anything:
+        found_rows, note = await _plain_scan(asked, _spans(asked, bounds), wanted)
+        return _view(asked, name, topic, found_rows, note, "", numbers, bounds)
+    elif start_offset or since:
+        spans = await _from(asked, bounds, count_wanted)
+        found = (await read_spans(state.cluster, spans, count_wanted))[:count_wanted]
+        note = f"From {'offset ' + start_offset if start_offset else since} on, oldest first."
+    else:
+        found = await newest(state, state.cluster, bounds, count_wanted)
+        note = "The newest first."
+        if len(numbers) > 8:
+            note = f"The newest of each of {len(numbers)} partitions, newest first."
+    rows = [_row(message) for message in found]
+    return _view(asked, name, topic, rows, note, stream, numbers, bounds)
+
+
+def _view(
+    asked: Asked,
+    name: str,
+    topic: TopicMetadata,
+    rows: list[dict[str, Any]],
+    note: str,
+    stream: str,
+    numbers: list[int],
+    bounds: dict[TopicPartition, Span],
+) -> View:
+    total = sum(end - start for start, end in bounds.values())
+    where = f"partition {numbers[0]}" if len(numbers) == 1 else count(len(numbers), "partition")
+    command = f"consume {shlex.quote(name)} -o -{ROWS} -e"
+    if len(numbers) == 1:
+        command += f" -p {numbers[0]}"
+    next_link = ""
+    if rows and (asked.query("from") or asked.query("time")) and len(numbers) == 1:
+        next_from = max(row["offset"] for row in rows) + 1
+        next_link = f"?{_kept(asked, time='', **{'from': str(next_from)})}"
+    return View(
+        "records",
+        f"{words.text(name, 249)}: {count(total, 'record')} in {where}",
+        data={
+            "name": name,
+            "topic": topic,
+            "rows": rows,
+            "note": note,
+            "stream": stream,
+            "hashed": bool(asked.query("key")) and not asked.query("partition"),
+            "numbers": numbers,
+            "query": {each: asked.query(each) for each in QUERY},
+            "kept": _kept(asked),
+            "plain": f"?{_kept(asked, plain='1')}",
+            "next_link": next_link,
+            "cell": _CELL,
+        },
+        rows=[{**row, "key": _text(row["key"]), "value": _text(row["value"])} for row in rows],
+        columns=COLUMNS,
+        command=command,
+    )
+
+
+QUERY = ("partition", "from", "time", "key", "value", "header", "n", "tail")
+
+
+def _kept(asked: Asked, **changes: str) -> str:
+    now = {each: asked.query(each) for each in QUERY} | changes
+    return urlencode({each: value for each, value in now.items() if value})
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="backslashreplace")
+
+
+def _row(message: RawMessage) -> dict[str, Any]:
+    return {
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp": message.timestamp,
+        "key": message.key,
+        "value": message.value,
+    }
+
+
+def _wanted(asked: Asked) -> Wanted:
+    key, value, header = asked.query("key"), asked.query("value"), asked.query("header")
+    return Wanted(key.encode() if key else None, value.encode() if value else None, header or None)
+
+
+def _partitions(asked: Asked, topic: TopicMetadata, wanted: Wanted) -> list[int]:
+    """The one that is asked for, the one of the key, or all."""
+    given = asked.query("partition")
+    if given:
+        number = asked.number("partition", 0, 2**31)
+        if number >= len(topic.partitions):
+            raise InvalidRequest(
+                Code.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name!r} has no partition {number}: it has {len(topic.partitions)}",
+            )
+        return [number]
+    if wanted.key is not None and asked.query("everywhere") != "1":
+        return [key_partition(wanted.key, len(topic.partitions))]
+    return [partition.number for partition in topic.partitions]
+
+
+async def _from(
+    asked: Asked, bounds: dict[TopicPartition, Span], rows: int
+) -> dict[TopicPartition, Span]:
+    """From an offset or a time on."""
+    if asked.query("from"):
+        start = asked.number("from", 0)
+        return {
+            at: (max(first, start), min(end, max(first, start) + rows))
+            for at, (first, end) in bounds.items()
+        }
+    since_ms = parse_time(asked.query("time"))
+    starts = await asked.state.offsets(bounds, since_ms)
+    return {
+        at: (starts[at], min(end, starts[at] + rows))
+        for at, (_, end) in bounds.items()
+        if starts.get(at, -1) >= 0
+    }
+
+
+def _spans(asked: Asked, bounds: dict[TopicPartition, Span]) -> dict[TopicPartition, Span]:
+    start = asked.number("from", 0)
+    return {at: (max(first, start), end) for at, (first, end) in bounds.items()}
+
+
+async def _plain_scan(
+    asked: Asked, spans: dict[TopicPartition, Span], wanted: Wanted
+) -> tuple[list[dict[str, Any]], str]:
+    rows: list[dict[str, Any]] = []
+    last = Scanned(0, 0, [])
+    deadline = time.monotonic() + _PLAIN_S
+    async for last in scan(asked.options.settings, spans, wanted):
+        rows += [
+            {
+                "partition": hit.partition,
+                "offset": hit.offset,
+                "timestamp": hit.timestamp_ms,
+                "key": hit.key,
+                "value": hit.value,
+            }
+            for hit in last.hits
+        ]
+        if time.monotonic() > deadline or len(rows) >= _PLAIN_ROWS:
+            break
+    rows = rows[:_PLAIN_ROWS]
+    left = last.of - last.records
+    note = f"{count(len(rows), 'record')} found in {last.records:,} offsets"
+    return rows, note + (f"; the {left:,} oldest offsets were not read" if left else "")
+
+
+# --- streams ---
+
+
+def _cells(topic: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table, as the page's script shows it: text only."""
+    place = words.path("topics", topic, row["partition"], row["offset"])
+    return {
+        "cells": [
+            {"text": str(row["partition"]), "class": "n"},
+            {"text": f"{row['offset']:,}", "class": "n", "href": place},
+            {"text": iso_time(row["timestamp"])},
+            {"text": words.payload(row["key"], 100), "class": "key"},
+            {"text": words.payload(row["value"], _CELL), "class": "value"},
+        ]
+    }
+
+
+def _lines(items: AsyncIterator[dict[str, Any]]) -> Response:
+    async def encoded() -> AsyncIterator[bytes]:
+        async for item in items:
+            yield json.dumps(item).encode() + b"\n"
+
+    return StreamingResponse(encoded(), media_type="application/x-ndjson")
+
+
+async def scan_stream(asked: Asked) -> Response:
+    (name,) = asked.names
+    topic = await found_topic(asked, name)
+    wanted = _wanted(asked)
+    numbers = _partitions(asked, topic, wanted)
+    bounds = await asked.state.bounds(TopicPartition(name, number) for number in numbers)
+
+    async def items() -> AsyncIterator[dict[str, Any]]:
+        found = 0
+        async for step in scan(asked.options.settings, _spans(asked, bounds), wanted):
+            for hit in step.hits:
+                found += 1
+                row = {
+                    "partition": hit.partition, "offset": hit.offset,
+                    "timestamp": hit.timestamp_ms, "key": hit.key, "value": hit.value,
+                }  # fmt: skip
+                yield _cells(name, row)
+            share = 100 * step.records // max(1, step.of)
+            yield {
+                "progress": f"{count(found, 'record')} found; {step.records:,} of {step.of:,}"
+                f" offsets read ({share} %)"
+            }
+        yield {"progress": f"Done: {count(found, 'record')} found."}
+
+    return _lines(items())
+
+
+async def tail_stream(asked: Asked) -> Response:
+    (name,) = asked.names
+    topic = await found_topic(asked, name)
+    wanted = _wanted(asked)
+    numbers = _partitions(asked, topic, wanted)
+    bounds = await asked.state.bounds(TopicPartition(name, number) for number in numbers)
+    starts = {at: end for at, (_, end) in bounds.items()}
+
+    async def items() -> AsyncIterator[dict[str, Any]]:
+        seen = 0
+        async for messages in tail(asked.options.settings, starts):
+            for message in messages:
+                if wanted.key is not None and message.key != wanted.key:
+                    continue
+                if wanted.value is not None and wanted.value not in (message.value or b""):
+                    continue
+                seen += 1
+                yield _cells(name, _row(message))
+            yield {"progress": f"{count(seen, 'new record')}."}
+
+    return _lines(items())
+
+
+async def download(asked: Asked) -> Response:
+    """All records of the ranges, as JSON lines that `produce -J` reads, or as CSV."""
+    (name,) = asked.names
+    if not asked.options.allow_export:
+        raise InvalidRequest(Code.POLICY_VIOLATION, "this console was started with --no-export")
+    topic = await found_topic(asked, name)
+    numbers = _partitions(asked, topic, Wanted())
+    bounds = await asked.state.bounds(TopicPartition(name, number) for number in numbers)
+    as_csv = asked.query("as") == "csv"
+
+    async def body() -> AsyncIterator[bytes]:
+        if as_csv:
+            yield (",".join(COLUMNS) + "\n").encode()
+        async for messages in export(asked.options.settings, _spans(asked, bounds)):
+            yield b"".join(map(_csv_line if as_csv else to_json, messages))
+
+    kind = "text/csv" if as_csv else "application/x-ndjson"
+    file = f"{words.path(name)[1:]}.{'csv' if as_csv else 'jsonl'}"
+    return StreamingResponse(
+        body(), media_type=kind, headers={"content-disposition": f'attachment; filename="{file}"'}
+    )
+
+
+def _csv_line(message: RawMessage) -> bytes:
+    import csv
+    import io
+
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(
+        [
+            message.partition,
+            message.offset,
+            message.timestamp,
+            csv_cell(_text(message.key)),
+            csv_cell(_text(message.value)),
+        ]
+    )
+    return out.getvalue().encode()

@@ -1,0 +1,76 @@
+"""Runs the console's HTTP server on the asyncio event loop, until it is interrupted."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from barnabas.config.kinds import Address
+from barnabas.console.access import ConsoleAccess
+from barnabas.console.application import Application, ConsoleOptions
+from barnabas.console.cluster_state import ClusterState
+from barnabas.console.pages.routes import all_routes
+
+CONNECTIONS_MAX = 500
+HEADER_BYTES_MAX = 64 << 10
+
+
+def console_access(
+    address: Address, token: str | None, hosts: tuple[str, ...] = ()
+) -> ConsoleAccess:
+    names = {"localhost", address.host.lower(), socket.gethostname().lower(), *hosts}
+    return ConsoleAccess(secrets.token_bytes(32), token, frozenset(names))
+
+
+def application(options: ConsoleOptions, access: ConsoleAccess) -> Application:
+    """Within the event loop that serves it."""
+    return Application(ClusterState(options.settings), options, access, all_routes())
+
+
+async def serve(
+    address: Address,
+    options: ConsoleOptions,
+    access: ConsoleAccess,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Until SIGINT or SIGTERM. `on_ready` gets the URL, without the token."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address.host, address.port))
+    app = application(options, access)
+    config = uvicorn.Config(
+        app.guarded(),
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        limit_concurrency=CONNECTIONS_MAX,
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    app.state.open()
+    on_ready(f"http://{Address(address.host, listener.getsockname()[1])}/")
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        await app.state.close()
+        listener.close()
+
+
+def run_console(
+    address: Address,
+    options: ConsoleOptions,
+    access: ConsoleAccess,
+    on_ready: Callable[[str], None],
+) -> None:
+    try:
+        asyncio.run(serve(address, options, access, on_ready))
+    except KeyboardInterrupt:  # uvicorn raises it again once it has shut down
+        pass
