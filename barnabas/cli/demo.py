@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 
 from barnabas.cli import exits
+from barnabas.cli.brokers.console_process import demo_console
 from barnabas.cli.brokers.ready import READY_LINE
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
@@ -97,7 +98,13 @@ def _no_spark() -> str | None:
 
 
 def _broker_only(records: int, keep: bool) -> int:
-    with directory() as where, broker(where, "broker") as (address, ready):
+    with (
+        directory() as where,
+        broker(where, "broker") as (address, ready),
+        demo_console(address) as console,
+    ):
+        if console is not None:
+            click.echo(f"✔ console   {console}")
         click.echo(f"✔ broker    {address} {ready}")
         with open_cluster({"bootstrap.servers": address, "client.id": "demo"}, {}) as cluster:
             Admin(cluster=cluster).create_topic(_TOPIC, partitions=_PARTITIONS)

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
@@ -100,6 +100,14 @@ class HostAndPort(click.ParamType[Address]):
     "--metrics", type=HostAndPort(), help="Serve Prometheus metrics on this address, at /metrics."
 )
 @click.option(
+    "--console",
+    "console",
+    type=HostAndPort(),
+    is_flag=False,
+    flag_value="127.0.0.1:8080",
+    help="Also serve the console, on 127.0.0.1:8080 or this address of this machine.",
+)
+@click.option(
     "-X",
     "settings",
     metavar="NAME=VALUE",
@@ -122,6 +130,7 @@ def command(
     id_: int | None,
     rack: str | None,
     metrics: Address | None,
+    console: Address | None,
     settings: tuple[str, ...],
     file: str | None,
 ) -> int:
@@ -138,6 +147,22 @@ def command(
     if any("," in path for path in data):
         raise click.UsageError("--data: a comma parts directories; give --data once for each")
     static = _static(settings, file, listen, insecure, several=brokers is not None)
+    with _console_too(console, static) as ready:
+        return _run(static, data, ephemeral, listen, brokers, zookeeper, id_, rack, metrics, ready)
+
+
+def _run(
+    static: dict[str, str],
+    data: tuple[str, ...],
+    ephemeral: bool,
+    listen: tuple[ListenerAddress, ...],
+    brokers: int | None,
+    zookeeper: str | None,
+    id_: int | None,
+    rack: str | None,
+    metrics: Address | None,
+    ready: Callable[[str], None],
+) -> int:
     if rack is not None:
         static["broker.rack"] = rack
     if zookeeper is not None:
@@ -150,7 +175,7 @@ def command(
         del static["listeners"]  # each broker has its own
         with _directories(data or (DEFAULT_DATA,), ephemeral) as directories:
             return run_several(
-                brokers, 1 if id_ is None else id_, directories, where, metrics, static, _say_ready
+                brokers, 1 if id_ is None else id_, directories, where, metrics, static, ready
             )
     if id_ is not None:
         static["node.id"] = str(id_)
@@ -163,9 +188,34 @@ def command(
         refuse_several(directories[0])
 
         lifeline = sys.stdin.fileno() if SUPERVISED in os.environ else None
-        return run(
-            static, directories, lambda *at: _say_ready(str(Address(*at))), lifeline=lifeline
+        return run(static, directories, lambda *at: ready(str(Address(*at))), lifeline=lifeline)
+
+
+@contextmanager
+def _console_too(
+    console: Address | None, static: dict[str, str]
+) -> Iterator[Callable[[str], None]]:
+    if console is None:
+        yield _say_ready
+        return
+    from barnabas.cli.brokers.console_process import console_with, missing_package
+
+    if (missing := missing_package()) is not None:
+        raise click.UsageError(
+            f"--console: {missing} is not installed: pip install 'barnabas[console]'"
         )
+    if console.host not in ("127.0.0.1", "localhost", "::1"):
+        raise click.UsageError(
+            f"--console {console}: other machines reach this address: run `barnabas console"
+            " --token` instead"
+        )
+    if not static["listeners"].startswith(f"{DEFAULT_LISTENER}://"):
+        raise click.UsageError(
+            "--console: needs a PLAINTEXT listener first: run `barnabas console -F FILE` with the"
+            " options of a client instead"
+        )
+    with console_with(_say_ready, str(console)) as ready:
+        yield ready
 
 
 def _zookeeper(addresses: str) -> str:

@@ -40,6 +40,7 @@ from barnabas.wire.messages.list_offsets import (
 
 NAMES_S = 30
 SWEEP_S = 60
+FIRST_S = 10
 HISTORY_MAX = 60  # sweeps
 SLICE = 1_000  # partitions in one request of a sweep
 EXPLAINED_MAX = 10  # groups with the most lag, examined by each sweep
@@ -96,7 +97,8 @@ class ClusterState:
                 self.problem = ""
             except (KafkaError, OSError) as problem:
                 self.problem = str(getattr(problem, "detail", problem))
-            await asyncio.sleep(seconds)
+            early = look == self.swept and len(self.sweep.times) == 1  # so that rates are known
+            await asyncio.sleep(FIRST_S if early else seconds)
 
     # --- names ---
 

@@ -62,11 +62,12 @@ def newest(spans: Mapping[int, Span], records: int) -> dict[int, Span]:
 
 
 def _holds(number: int, condition: Condition) -> bool:
-    value = condition.value
-    return {
+    value = int(condition.value)
+    holds = {
         "=": number == value,
         "<": number < value,
         ">": number > value,
         "<=": number <= value,
         ">=": number >= value,
-    }[condition.operator]
+    }
+    return holds[condition.operator]

@@ -19,6 +19,7 @@ PACKAGES = {
     "node": "nodejs",
     "npm": "npm",
     "kcat": "kcat",
+    "chromium": "chromium",
 }
 APT_TIMEOUT_S = 300
 
@@ -57,7 +58,7 @@ def _apt_get(name: str, package: str) -> str:
 
 
 def main() -> None:
-    from tests.support import go, java, node, spark
+    from tests.support import browser, go, java, node, spark
 
     parts: dict[str, Callable[[], object]] = {
         "Apache Kafka's jars": java.kafka_lib,
@@ -66,6 +67,8 @@ def main() -> None:
         "Spark's Kafka connector": spark.connector_jars,
         "kafkajs": node.kafkajs,
         "franz-go": go.franz_go,
+        "chromium": lambda: program("chromium"),
+        "axe": browser.axe,
         "kcat": lambda: program("kcat"),
     }
     forget_failures()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli import exits
+from barnabas.cli.brokers.console_process import demo_console
 from barnabas.cli.demo import broker, called, directory, steps, wait_for_interrupt
 from barnabas.cli.drawing import Drawing
 from barnabas.cli.pipelines.demo_counts import agreed, count, lags, tables
@@ -49,7 +50,10 @@ def tell(records: int, keep: bool) -> int:
         directory() as where,
         broker(where, "broker") as (here, ready),
         broker(where, "mirror") as (there, ready_too),
+        demo_console(here) as console,
     ):
+        if console is not None:
+            click.echo(f"✔ console    {console}")
         click.echo(f"✔ broker     {here} {ready}")
         click.echo(f"✔ another    {there} {ready_too}, a cluster of its own, to mirror to")
         with Admin({"bootstrap.servers": here, "client.id": "demo"}) as admin:

@@ -114,11 +114,11 @@ async def group(asked: Asked) -> View:
 
 def catch_up(report: GroupReport) -> str:
     if not report.lag:
-        return "nothing to catch up"
+        return "caught up"
     if report.catch_up_ms is not None:
-        return f"about {duration(report.catch_up_ms)} at this pace"
+        return f"about {duration(report.catch_up_ms)}"
     if any(one.pace is not None for one in report.partitions):
-        return "never at this pace"
+        return "never"
     return "not known yet"
 
 

@@ -94,8 +94,12 @@ def _title(
     if under:
         parts.append(f"{count(under, 'partition')} under-replicated")
     groups = {finding["group"] for finding in findings if finding["group"]}
-    if groups:
-        parts.append(f"{count(len(groups), 'group')} with findings")
+    if len(groups) == 1:
+        first = next(finding for finding in findings if finding["group"])
+        what = first["name"].replace("_", " ").replace("-", " ")
+        parts.append(f"Group {first['group']}: {what}")
+    elif groups:
+        parts.append(f"{count(len(groups), 'group')} have problems")
     if any(not finding["group"] for finding in findings):
         parts.append("transactions hold readers back")
     if parts:

@@ -1,0 +1,120 @@
+"""Makes the pictures of the console in docs/images: `python scripts/console_screenshots.py`.
+
+Starts a broker with a stream of orders, a group with one slow member and dead letters, then a
+console, and takes pictures with Chromium. So the pictures show what the pages are.
+"""
+
+import json
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from barnabas.client.workers.letters import LetterTrail, Origin  # noqa: E402
+from barnabas.sync import Admin, Consumer, Producer  # noqa: E402
+from tests.support.browser import chromium  # noqa: E402
+
+IMAGES = ROOT / "docs/images"
+PAGES = {
+    "overview": "/",
+    "group": "/groups/billing",
+    "records": "/topics/orders/records?n=12",
+    "topic": "/topics/clicks",
+    "letters": "/dlq/orders.dlq",
+}
+READY = re.compile(r"on (?:http://)?([\w.]+:\d+)")
+
+
+def started(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "barnabas", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    found = READY.search(process.stdout.readline())
+    return process, found[1]
+
+
+def fill(servers: str) -> None:
+    chance = random.Random(1)
+    now_ms = int(time.time() * 1000)
+    with Admin(bootstrap_servers=servers) as admin:
+        for name, partitions in (("orders", 6), ("payments", 3), ("clicks", 96), ("orders.dlq", 1)):
+            admin.create_topic(name, partitions=partitions)
+    with Producer(bootstrap_servers=servers) as producer:
+        for number in range(30_000):
+            order = {
+                "order": number,
+                "customer": number % 97,
+                "amount": chance.randint(100, 99_900) / 100,
+                "country": chance.choice(["DE", "FR", "IT", "PL", "US"]),
+            }
+            at = now_ms - (30_000 - number) * 20
+            producer.send_nowait("orders", json.dumps(order).encode(), key=b"%d" % (number % 97),
+                                 timestamp=at)  # fmt: skip
+            if number % 3 == 0:
+                producer.send_nowait("payments", b'{"paid": %d}' % number, key=b"%d" % number)
+            producer.send_nowait(
+                "clicks", b"click", partition=min(95, int(chance.expovariate(0.04)))
+            )
+        for number in range(40):
+            cause = "ValueError: amount is missing" if number % 4 else "KeyError: 'country'"
+            trail = LetterTrail("billing", Origin("orders", number % 6, number), now_ms, cause, 3)
+            headers = list(trail._replace(failed_at=now_ms - number * 60_000).headers(()))
+            producer.send("orders.dlq", b'{"order": %d}' % number, headers=headers)
+
+
+def read(servers: str, client: str, pause_s: float, until: threading.Event) -> None:
+    options = {"bootstrap_servers": servers, "group_id": "billing", "client_id": client}
+    with Consumer("orders", auto_offset_reset="earliest", **options) as consumer:
+        while not until.is_set():
+            if consumer.getmany(10 if pause_s else 500, timeout=0.3):
+                consumer.commit()
+            until.wait(pause_s)
+
+
+def main() -> None:
+    broker, servers = started("up", "--ephemeral", "--listen", "127.0.0.1:0")
+    ends = [threading.Event() for _ in range(3)]
+    members = [
+        threading.Thread(target=read, args=(servers, f"worker-{n + 1}", pause, ends[n]))
+        for n, pause in enumerate((0.0, 0.5, 0.0))
+    ]
+    console = None
+    try:
+        fill(servers)
+        for member in members:
+            member.start()
+        time.sleep(12)
+        ends[2].set()
+        members[2].join()
+        console, address = started("console", "-b", servers, "--listen", "127.0.0.1:0")
+        IMAGES.mkdir(exist_ok=True)
+        time.sleep(20)  # until rates are known
+        with chromium() as browser:
+            for scheme, names in (("light", PAGES), ("dark", ("group",))):
+                context = browser.new_context(
+                    color_scheme=scheme, viewport={"width": 1200, "height": 760}
+                )
+                page = context.new_page()
+                for name in names:
+                    page.goto(f"http://{address}{PAGES[name]}")
+                    page.wait_for_timeout(300)
+                    suffix = "" if scheme == "light" else "-dark"
+                    page.screenshot(path=IMAGES / f"console-{name}{suffix}.png")
+                context.close()
+    finally:
+        for end in ends:
+            end.set()
+        for process in (console, broker):
+            if process is not None:
+                process.terminate()
+
+
+if __name__ == "__main__":
+    main()
