@@ -40,7 +40,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench cluster-clients secured-clients sim sim-bugs histories lives fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench console-large cluster-clients secured-clients sim sim-bugs histories lives fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -152,6 +152,9 @@ os-faults: $(COMPILED) ## each error at each call site, on one broker and on thr
 
 emptied-disks: $(COMPILED) $(SPARK) ## ROUNDS of all brokers killed, one disk emptied, all started, per keeper
 	$(PY) -m tests.cluster --rounds $(ROUNDS) --kinds all-killed-one-emptied
+
+console-large: $(COMPILED) ## the console on 10,000 topics and 1,000 groups: CPU, size, memory
+	$(PY) -m tests.console.large
 
 bench: $(COMPILED) $(SPARK) ## beside Apache Kafka; BENCH='--suite groups', BENCH='--quick'
 	$(PY) -m bench $(BENCH)

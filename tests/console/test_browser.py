@@ -101,22 +101,23 @@ def page(console: Console) -> Iterator[Any]:
     context = console.browser.new_context()
     opened = context.new_page()
     wrong: list[str] = []
-    opened.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+
+    def asked(dialog: Any) -> None:
+        wrong.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def requested(request: Any) -> None:
+        if not request.url.startswith(console.url):
+            wrong.append(f"request {request.url}")
+
+    def said(message: Any) -> None:
+        if "Content Security Policy" in message.text:
+            wrong.append(message.text)
+
+    opened.on("dialog", asked)
     opened.on("pageerror", lambda error: wrong.append(f"error {error}"))
-    opened.on(
-        "request",
-        lambda request: (
-            None if request.url.startswith(console.url) else wrong.append(f"request {request.url}")
-        ),
-    )
-    opened.on(
-        "console",
-        lambda said: (
-            wrong.append(said.text)
-            if said.type == "error" and "Content Security Policy" in said.text
-            else None
-        ),
-    )
+    opened.on("request", requested)
+    opened.on("console", said)
     yield opened
     context.close()
     assert wrong == []
