@@ -115,7 +115,7 @@ class _Producer:
             self.due = time.perf_counter() + BACKOFF_S
 
     def go_on(self) -> bool:
-        """Chooses the next request; false after the last one."""
+        """Chooses the next request, which is `due` at once or later; false after the last one."""
         self.due = 0.0
         self._pending = next(self.steps, None)
         return self._pending is not None
@@ -128,6 +128,12 @@ class _Producer:
         assert self._pending is not None
         request, version = self._pending
         self._reply = self.line.receive(type(request), version)
+
+    def call(self) -> ProtocolMessage:
+        self.send()
+        self.receive()
+        assert self._reply is not None
+        return self._reply
 
     def _add_request(self) -> ProtocolMessage:
         return AddPartitionsToTxnRequest(
@@ -164,6 +170,30 @@ class _Producer:
             if answer.producer_id >= 0:
                 self.id, self.epoch, self._sequence = answer.producer_id, answer.producer_epoch, 0
         return answer.error_code
+
+
+def commit_times_ms(servers: str, topic: str, protocol: Protocol, count: int) -> list[float]:
+    """Of one producer that commits `count` small transactions: EndTxn, from send to reply."""
+    producer = _Producer(servers, f"one-{time.time_ns()}", topic, 0, protocol)
+    producer.initialise()
+    begun = 0
+
+    def left() -> bool:
+        nonlocal begun
+        begun += 1
+        return begun <= count
+
+    producer.steps = producer.transactions(left)
+    times_ms = []
+    while producer.go_on():
+        time.sleep(max(0.0, producer.due - time.perf_counter()))
+        began = time.perf_counter()
+        reply = producer.call()
+        taken_ms = (time.perf_counter() - began) * 1e3
+        if isinstance(reply, EndTxnResponse) and not reply.error_code:
+            times_ms.append(taken_ms)
+    producer.line.socket.close()
+    return times_ms
 
 
 def _added(answer: ProtocolMessage) -> int:

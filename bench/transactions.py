@@ -68,6 +68,20 @@ def _latency(side: Side, scale: float) -> Iterator[Samples]:
         }
 
 
+def _end_requests(name: str, protocol: transaction_herd.Protocol) -> Workload:
+    """Without a client's threads: what the broker takes for it."""
+    what = f"EndTxn, {name}"
+
+    def run(side: Side, scale: float) -> Iterator[Samples]:
+        count = max(100, int(500 * scale))
+        with side.topic() as topic:
+            servers = side.bootstrap_servers
+            times_ms = transaction_herd.commit_times_ms(servers, topic, protocol, count)
+            yield {what: _percentiles(times_ms)}
+
+    return Workload(f"end-requests-{name.replace(' ', '-')}", (what,), run)
+
+
 def _small_transactions(name: str, protocol: transaction_herd.Protocol) -> Workload:
     what = f"{PRODUCERS:,} producers, {name}"
 
@@ -91,6 +105,7 @@ ON_EACH = (
 )
 ON_ONE = (
     *ON_EACH,
+    *(_end_requests(*each) for each in transaction_herd.PROTOCOLS.items()),
     *(_small_transactions(*each) for each in transaction_herd.PROTOCOLS.items()),
 )
 GOALS: Ratios = {
@@ -102,6 +117,11 @@ GOALS: Ratios = {
     },
     ("commit", P50): Goal(most=0.7),
     ("commit", P99): Goal(most=0.7),
+    **{
+        (f"EndTxn, {name}", figure): Goal(most=0.7)
+        for name in transaction_herd.PROTOCOLS
+        for figure in (P50, P99)
+    },
     **{
         (f"{PRODUCERS:,} producers, {name}", figure): goal
         for name in transaction_herd.PROTOCOLS
@@ -140,7 +160,8 @@ SUITE = Suite(
         "transactional producer, one partition, transactions of the given length, `linger.ms=1`. "
         "The records of a transaction are acknowledged before its commit begins, so a commit is "
         "EndTxn alone; a transaction of one record is everything from begin to commit, with the "
-        f"client's waits for the transaction before. {PRODUCERS:,} producers: one connection each, "
+        "client's waits for the transaction before. EndTxn is the same request from a socket, "
+        f"without a client's threads. {PRODUCERS:,} producers: one connection each, "
         f"{transaction_herd.PARTITIONS} partitions, one record of 100 bytes per transaction, "
         "requests built by the benchmark, in both versions of the protocol (the second one is "
         "KIP-890)."

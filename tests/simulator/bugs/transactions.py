@@ -13,6 +13,7 @@ from barnabas.coordinators.groups.state import ShardState
 from barnabas.coordinators.runtime import Runtime
 from barnabas.coordinators.transactions import initialising
 from barnabas.coordinators.transactions import shard as shard_module
+from barnabas.coordinators.transactions.ages import TransactionAges
 from barnabas.coordinators.transactions.decision import Decision
 from barnabas.coordinators.transactions.markers import MarkerQueue
 from barnabas.coordinators.transactions.shard import TransactionShard
@@ -136,6 +137,17 @@ def sends_markers_once() -> list[Change]:
 def nothing_times_out() -> list[Change]:
     """The transaction of a client that died holds readers back for ever."""
     return [(TransactionShard, "_abort_overdue", lambda self, now: None)]
+
+
+@bug(transactions=True, brokers=None)
+def times_out_by_the_wall_clock() -> list[Change]:
+    """A transaction that began while the clock was ahead is open until the clock is there again."""
+
+    def age_ms(self: Any, id_: str, found: Any, now: Any) -> int:
+        age: int = now.wall_ms - found.started_ms
+        return age
+
+    return [(TransactionAges, "age_ms", age_ms)]
 
 
 @bug(transactions=True, brokers=None)
