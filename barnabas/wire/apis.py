@@ -142,6 +142,8 @@ APIS = {
         Api(20_005, "DescribeReplicas", 0, 0, 0),
         Api(20_006, "DescribeTransactionHistory", 0, 0, 0),
         Api(20_007, "DescribeDenials", 0, 0, 0),
+        Api(20_008, "CommitTransactionGroup", 0, 0, 0),
+        Api(20_009, "DescribeTransactionGroup", 0, 0, 0),
     )
 }
 """By key."""

@@ -107,6 +107,8 @@ CHECKS: dict[int, Check] = {
     20_005: _ACTION,
     20_006: transactional.describe_transaction_history_check,
     20_007: describe_denials_check,
+    20_008: transactional.commit_transaction_group_check,
+    20_009: transactional.describe_transaction_group_check,
 }
 
 

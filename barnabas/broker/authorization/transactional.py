@@ -11,6 +11,8 @@ from barnabas.security.acl.rules import AclOperation
 from barnabas.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    commit_transaction_group,
+    describe_transaction_group,
     describe_transaction_history,
     describe_transactions,
     end_txn,
@@ -216,3 +218,25 @@ def describe_transaction_history_check(
         topics=[each for each in request.topics if topics[each.name]],
     )
     return after(handle(broker, allowed, call), finish)
+
+
+def commit_transaction_group_check(
+    handle: Handle,
+    broker: "Broker",
+    request: commit_transaction_group.CommitTransactionGroupRequest,
+    call: Call,
+    caller: Requester,
+) -> Any:
+    """Our own API: the group, and every transactional id in it."""
+    names = (request.group, *(each.transactional_id for each in request.transactions))
+    if all(caller.transactional_id(AclOperation.WRITE, name) for name in names):
+        return handle(broker, request, call)
+    return commit_transaction_group.CommitTransactionGroupResponse(error_code=DENIED)
+
+
+def describe_transaction_group_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    if caller.transactional_id(AclOperation.DESCRIBE, request.group):
+        return handle(broker, request, call)
+    return describe_transaction_group.DescribeTransactionGroupResponse(error_code=DENIED)

@@ -99,6 +99,8 @@ HANDLERS = {
     20_005: "describe_replicas",
     20_006: "describe_transaction_history",
     20_007: "describe_denials",
+    20_008: "commit_transaction_group",
+    20_009: "describe_transaction_group",
 }
 # Requests between brokers: never advertised, and unknown to a lone broker.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)

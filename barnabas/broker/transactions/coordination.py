@@ -35,8 +35,7 @@ from barnabas.coordinators.transactions.markers import (
     MarkersDue,
     MarkersWritten,
 )
-from barnabas.coordinators.transactions.records import TransactionRecord
-from barnabas.coordinators.transactions.shard import TransactionShard
+from barnabas.coordinators.transactions.shard import LoggedRecord, TransactionShard
 from barnabas.coordinators.transactions.statistics import TransactionStatistics
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.features import TRANSACTION_VERSION
@@ -63,7 +62,7 @@ def origin_of(call: Call) -> CallOrigin:
 
 
 Reply = ProtocolMessage | DeferredReply[ProtocolMessage]
-TransactionOperation = Callable[[TransactionShard, Caller, Now], Outcome[TransactionRecord]]
+TransactionOperation = Callable[[TransactionShard, Caller, Now], Outcome[LoggedRecord]]
 
 
 def transaction_coordination(broker: TransactionsContext) -> "TransactionCoordination":
@@ -109,7 +108,7 @@ class TransactionCoordination:
             version=TRANSACTION_VERSION,
         )
         self._topic: Topic | None = None
-        self._partitions = 0  # as they were when the shards were taken up: ids must not move
+        self.partitions = 0  # as they were when the shards were taken up: ids must not move
         self._terms: dict[int, int] = {}  # by shard: how often it was taken up
         self._epochs: dict[int, int] = {}  # by shard that was: the leader epoch
         self._tasks: set[asyncio.Task[None]] = set()
@@ -168,7 +167,7 @@ class TransactionCoordination:
         for index in self.runtime.partitions():
             self._give_up(index)
         self._topic = topic
-        self._partitions = len(topic.partitions)
+        self.partitions = len(topic.partitions)
         for index, partition in enumerate(topic.partitions):
             if partition.role is Role.LEADER:
                 self._take_up_one(index, partition)
@@ -229,7 +228,7 @@ class TransactionCoordination:
         """This broker leads it from now on."""
         index = partition.name.partition
         self.take_up()
-        if self._topic is None or self._stopped or index >= self._partitions:
+        if self._topic is None or self._stopped or index >= self.partitions:
             return
         if (
             self._topic.partitions[index] is partition
@@ -245,7 +244,7 @@ class TransactionCoordination:
         self.take_up()
         if self._topic is None:
             return NO_LEADER
-        return self._topic.partitions[partition_of(transactional_id, self._partitions)].leader
+        return self._topic.partitions[partition_of(transactional_id, self.partitions)].leader
 
     def shard_of(self, transactional_id: str) -> TransactionShard:
         """To look at."""
@@ -266,7 +265,7 @@ class TransactionCoordination:
         self.take_up()
         if self._topic is None:
             raise Retriable(Code.NOT_COORDINATOR, f"topic {TRANSACTIONS_TOPIC} does not exist yet")
-        return partition_of(transactional_id, self._partitions)
+        return partition_of(transactional_id, self.partitions)
 
     def run(
         self, transactional_id: str, operation: TransactionOperation, origin: CallOrigin

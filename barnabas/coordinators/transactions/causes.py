@@ -15,6 +15,7 @@ class AbortedBy(Enum):
     CLIENT = "the producer aborted it"
     TIMEOUT = "it was open for longer than its transaction.timeout.ms"
     FENCED = "another producer initialised the same transactional id"
+    GROUP = "its group was ended without it"
     UNKNOWN = "it was aborted before this broker became its coordinator"
 
 

@@ -143,7 +143,7 @@ def _value_of(found: Transaction) -> TransactionLogValue:
 
 def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
     """None for a kind or a version of record that is not known here."""
-    if _version(key, "key") != KEY_VERSION:
+    if key_version(key) != KEY_VERSION:
         return None
     try:
         id_ = TransactionLogKey.decode(key, KEY_VERSION, _VERSION.size).transactional_id
@@ -199,6 +199,10 @@ def _partitions_of(id_: str, topics: list[PartitionsSchema]) -> dict[str, frozen
         indexes = frozenset(topic.partition_ids)
         partitions[topic.topic] = partitions.get(topic.topic, frozenset()) | indexes
     return partitions
+
+
+def key_version(key: bytes) -> int:
+    return _version(key, "key")
 
 
 def _version(data: bytes, what: str) -> int:

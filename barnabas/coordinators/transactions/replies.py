@@ -2,6 +2,11 @@
 
 from collections.abc import Callable
 
+from barnabas.coordinators.transactions.group_commit import (
+    NO_BATCH,
+    CommittedBatch,
+    GroupDecision,
+)
 from barnabas.coordinators.transactions.transaction import NO_EPOCH, NO_ID, Partitions
 from barnabas.model.errors import Code
 from barnabas.wire.codec import ProtocolMessage
@@ -12,6 +17,8 @@ from barnabas.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from barnabas.wire.messages.commit_transaction_group import CommitTransactionGroupResponse
+from barnabas.wire.messages.describe_transaction_group import DescribeTransactionGroupResponse
 from barnabas.wire.messages.end_txn import EndTxnResponse
 from barnabas.wire.messages.init_producer_id import InitProducerIdResponse
 
@@ -63,6 +70,32 @@ def offsets_added(code: Code, version: int) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(error_code=code_for_version(code, version, FENCED_SINCE))
 
 
+def group_ended(
+    decision: GroupDecision, last: CommittedBatch | None
+) -> CommitTransactionGroupResponse:
+    return CommitTransactionGroupResponse(
+        error_code=decision.code,
+        error_message=decision.detail or None,
+        already_committed=decision.already,
+        last_batch=NO_BATCH if last is None else last.number,
+        last_note="" if last is None else last.note,
+    )
+
+
+def group_described(
+    last: CommittedBatch | None, partitions: int
+) -> DescribeTransactionGroupResponse:
+    if last is None:
+        return DescribeTransactionGroupResponse(error_code=Code.NONE, partitions=partitions)
+    return DescribeTransactionGroupResponse(
+        error_code=Code.NONE,
+        partitions=partitions,
+        batch=last.number,
+        identity=last.identity,
+        note=last.note,
+    )
+
+
 def added(
     transactional_id: str,
     partitions: Partitions,
@@ -104,6 +137,17 @@ def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
             )
         case EndTxnResponse():
             return EndTxnResponse(error_code=code_of)
+        case CommitTransactionGroupResponse():
+            if code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
+                # One record batch has the whole decision: with this many transactions never.
+                return CommitTransactionGroupResponse(
+                    error_code=Code.MESSAGE_TOO_LARGE,
+                    error_message="the decision is larger than max.message.bytes of"
+                    " __transaction_state",
+                )
+            return CommitTransactionGroupResponse(error_code=code_of)
+        case DescribeTransactionGroupResponse():
+            return DescribeTransactionGroupResponse(error_code=code_of)
         case AddOffsetsToTxnResponse():
             return AddOffsetsToTxnResponse(error_code=code_of)
         case AddPartitionsToTxnResponse():

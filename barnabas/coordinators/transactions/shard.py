@@ -21,6 +21,17 @@ from barnabas.coordinators.transactions.ages import TransactionAges
 from barnabas.coordinators.transactions.causes import AbortedBy, Client, TransactionCause, client_of
 from barnabas.coordinators.transactions.decision import Decision, Identity, ProducerIds
 from barnabas.coordinators.transactions.ending import end, fence
+from barnabas.coordinators.transactions.group_commit import (
+    AskedGroup,
+    GroupDecision,
+    TransactionGroupRecord,
+    decide,
+)
+from barnabas.coordinators.transactions.group_records import (
+    GROUP_KEY_VERSION,
+    decode_group,
+    encode_group,
+)
 from barnabas.coordinators.transactions.initialising import initialise
 from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.coordinators.transactions.markers import MarkersDue, MarkersWritten
@@ -29,6 +40,7 @@ from barnabas.coordinators.transactions.records import (
     TransactionRecord,
     decode,
     encode,
+    key_version,
 )
 from barnabas.coordinators.transactions.states import TransactionState
 from barnabas.coordinators.transactions.statistics import TransactionStatistics
@@ -52,6 +64,11 @@ TWO_PHASE_TIMEOUT_MS = 0x7FFF_FFFF
 COMPLETE_AGAIN_MS = 100
 SLICE_IDS = 500
 SLICE_PAUSE_MS = 10
+
+GROUP_EXPIRATION_MS = 365 * 24 * 3_600_000
+"""A checkpoint may come back after a long time: its last batch must still be known then."""
+
+LoggedRecord = TransactionRecord | TransactionGroupRecord
 
 _TIMEOUTS, _EXPIRY, _COMPLETE = "timeouts", "expiry", "complete"
 
@@ -83,13 +100,24 @@ class TransactionShard:
 
     # What the runtime asks
 
-    def encode(self, records: Sequence[TransactionRecord]) -> list[Encoded]:
-        return [encode(record, self.limits.version) for record in records]
+    def encode(self, records: Sequence[LoggedRecord]) -> list[Encoded]:
+        version = self.limits.version
+        return [
+            encode(record, version)
+            if isinstance(record, TransactionRecord)
+            else encode_group(record)
+            for record in records
+        ]
 
-    def decode(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
+    def decode(self, key: bytes, value: bytes | None) -> LoggedRecord | None:
+        if key_version(key) == GROUP_KEY_VERSION:
+            return decode_group(key, value)
         return decode(key, value)
 
-    def replay_at(self, record: TransactionRecord, offset: int) -> None:
+    def replay_at(self, record: LoggedRecord, offset: int) -> None:
+        if isinstance(record, TransactionGroupRecord):
+            self.table.replay_group(record)
+            return
         self._marked.pop(record.transactional_id, None)
         self.table.replay(record, offset)
         if self._is_loaded and record.transaction is not None:
@@ -121,7 +149,7 @@ class TransactionShard:
         )
 
     def refused(
-        self, outcome: Outcome[TransactionRecord], code: Code, now: Now
+        self, outcome: Outcome[LoggedRecord], code: Code, now: Now
     ) -> tuple[ShardReply, ...]:
         """Nothing has changed. What no client will ask for again is tried again here."""
         if self._marked:
@@ -134,7 +162,7 @@ class TransactionShard:
             for token, response in outcome.answers
         )
 
-    def due(self, now: Now) -> Outcome[TransactionRecord] | None:
+    def due(self, now: Now) -> Outcome[LoggedRecord] | None:
         timer = self._timers.pop_due(now.ms)
         if timer is None:
             return None
@@ -153,7 +181,7 @@ class TransactionShard:
 
     def init_producer_id(
         self, request: InitProducerIdRequest, caller: Caller, now: Now
-    ) -> Outcome[TransactionRecord]:
+    ) -> Outcome[LoggedRecord]:
         id_ = request.transactional_id or ""
         producer = Identity(request.producer_id, request.producer_epoch)
         decision = Decision(self._check_init(request, id_))
@@ -193,7 +221,7 @@ class TransactionShard:
 
     def add_partitions(
         self, id_: str, producer: Identity, partitions: Partitions, caller: Caller, now: Now
-    ) -> Outcome[TransactionRecord]:
+    ) -> Outcome[LoggedRecord]:
         """One transaction of an AddPartitionsToTxn request."""
         version = 2 if caller.version >= VERSION_2_SINCE_ADD_PARTITIONS else 0
         decision = self._add(id_, producer, partitions, version, now)
@@ -202,7 +230,7 @@ class TransactionShard:
 
     def verify_partitions(
         self, id_: str, producer: Identity, partitions: Partitions, caller: Caller
-    ) -> Outcome[TransactionRecord]:
+    ) -> Outcome[LoggedRecord]:
         """Are they in the transaction? Asked by leaders before they append."""
         found = self.table.transactions.get(id_)
         code = check_producer(found, producer) if id_ else Code.INVALID_REQUEST
@@ -218,7 +246,7 @@ class TransactionShard:
 
     def add_offsets(
         self, request: AddOffsetsToTxnRequest, partitions: Partitions, caller: Caller, now: Now
-    ) -> Outcome[TransactionRecord]:
+    ) -> Outcome[LoggedRecord]:
         """`partitions`: the partition of __consumer_offsets that keeps the group."""
         producer = Identity(request.producer_id, request.producer_epoch)
         decision = self._add(request.transactional_id, producer, partitions, 0, now)
@@ -233,9 +261,7 @@ class TransactionShard:
         found = self.table.transactions.get(id_)
         return add(found, producer, partitions, version, now.wall_ms)
 
-    def end_txn(
-        self, request: EndTxnRequest, caller: Caller, now: Now
-    ) -> Outcome[TransactionRecord]:
+    def end_txn(self, request: EndTxnRequest, caller: Caller, now: Now) -> Outcome[LoggedRecord]:
         id_ = request.transactional_id
         producer = Identity(request.producer_id, request.producer_epoch)
         version = 2 if caller.version >= VERSION_2_SINCE_END_TXN else 0
@@ -253,6 +279,25 @@ class TransactionShard:
         cause = TransactionCause(AbortedBy.CLIENT, now.wall_ms, client)
         return self._outcome(id_, decision, caller, response, now, cause)
 
+    def end_group(self, asked: AskedGroup, caller: Caller, now: Now) -> Outcome[LoggedRecord]:
+        """Decide on the transactions of several producers at once (group_commit.py)."""
+        last = self.table.groups.get(asked.group)
+        if last is None and self.limits.room.lacks(asked.group):
+            decision = GroupDecision(Code.COORDINATOR_NOT_AVAILABLE)
+        else:
+            decision = decide(
+                asked, last, self.table.transactions, self.table.ongoing, self._ids, now.wall_ms
+            )
+        if decision.records:
+            self._watch(now)
+        response = replies.group_ended(decision, last)
+        return Outcome(decision.records, (ShardReply(caller.token, response),), asked.group)
+
+    def describe_group(self, group: str, partitions: int, caller: Caller) -> Outcome[LoggedRecord]:
+        """Answered when the group's last batch is committed, as every answer."""
+        response = replies.group_described(self.table.groups.get(group), partitions)
+        return Outcome(answers=(ShardReply(caller.token, response),))
+
     def _outcome(
         self,
         id_: str,
@@ -262,7 +307,7 @@ class TransactionShard:
         now: Now,
         cause: TransactionCause | None = None,
         owner: Client | None = None,
-    ) -> Outcome[TransactionRecord]:
+    ) -> Outcome[LoggedRecord]:
         answers = (ShardReply(caller.token, response),)
         if decision.then is None:
             return Outcome(answers=answers)
@@ -274,9 +319,7 @@ class TransactionShard:
 
     # Carrying out what was decided
 
-    def markers_written(
-        self, written: Iterable[MarkersWritten], now: Now
-    ) -> Outcome[TransactionRecord]:
+    def markers_written(self, written: Iterable[MarkersWritten], now: Now) -> Outcome[LoggedRecord]:
         """What the leaders of partitions say, also late and twice."""
         for each in written:
             id_ = each.transactional_id
@@ -292,7 +335,7 @@ class TransactionShard:
                 self._marked[id_] = None
         return self._complete_marked(now)
 
-    def _complete_marked(self, now: Now) -> Outcome[TransactionRecord]:
+    def _complete_marked(self, now: Now) -> Outcome[LoggedRecord]:
         records = tuple(
             TransactionRecord(id_, completed(self.table.transactions[id_], now.wall_ms))
             for id_ in self._marked
@@ -320,7 +363,7 @@ class TransactionShard:
         if self._expiry.at is None:
             self._timers.set(self._expiry, now.ms + self.limits.expiration_check_ms)
 
-    def _abort_overdue(self, now: Now) -> Outcome[TransactionRecord]:
+    def _abort_overdue(self, now: Now) -> Outcome[LoggedRecord]:
         """A slice of those open for longer than they may be; the others soon."""
         records: list[TransactionRecord] = []
         cause = TransactionCause(AbortedBy.TIMEOUT, now.wall_ms)
@@ -344,11 +387,12 @@ class TransactionShard:
             self._timers.set(self._timeouts, now.ms + pause_ms)
         return Outcome(tuple(records), divisible=True)
 
-    def _expire(self, now: Now) -> Outcome[TransactionRecord]:
+    def _expire(self, now: Now) -> Outcome[LoggedRecord]:
         """A slice of the ids that nobody has used for long; the others soon."""
+        records: list[LoggedRecord] = []
         if not self._to_check:
             self._to_check = list(self.table.transactions)
-        records: list[TransactionRecord] = []
+            records += self.table.unused_groups(now.wall_ms - GROUP_EXPIRATION_MS)
         oldest_ms = now.wall_ms - self.limits.id_expiration_ms
         for _ in range(min(len(self._to_check), SLICE_IDS)):
             id_ = self._to_check.pop()
@@ -357,7 +401,7 @@ class TransactionShard:
                 continue
             if found.state.is_idle and found.updated_ms <= oldest_ms:
                 records.append(TransactionRecord(id_, None))
-        if self.table.transactions:
+        if self.table.transactions or self.table.groups:
             pause_ms = SLICE_PAUSE_MS if self._to_check else self.limits.expiration_check_ms
             self._timers.set(self._expiry, now.ms + pause_ms)
         return Outcome(tuple(records), divisible=True)

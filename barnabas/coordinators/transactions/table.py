@@ -9,6 +9,7 @@ beside it (why, by whom, which markers are missing) may be lost without harm.
 from collections.abc import Iterable
 
 from barnabas.coordinators.transactions.causes import AbortedBy, Client, TransactionCause
+from barnabas.coordinators.transactions.group_commit import CommittedBatch, TransactionGroupRecord
 from barnabas.coordinators.transactions.limits import IdRoom, weight_of
 from barnabas.coordinators.transactions.records import TransactionRecord
 from barnabas.coordinators.transactions.states import TransactionState
@@ -26,6 +27,7 @@ class TransactionTable:
         self.uncommitted: dict[str, int] = {}  # the offset of an id's last record, oldest first
         self.causes: dict[str, TransactionCause] = {}  # of each id's last abort
         self.owners: dict[str, Client] = {}  # who initialised it last
+        self.groups: dict[str, CommittedBatch] = {}  # the last batch of each group of transactions
 
     def replay(self, record: TransactionRecord, offset: int) -> None:
         id_, found = record.transactional_id, record.transaction
@@ -52,6 +54,23 @@ class TransactionTable:
         if found.state.is_prepared:
             self.unmarked[id_] = found.partitions
 
+    def replay_group(self, record: TransactionGroupRecord) -> None:
+        before = self.groups.pop(record.group, None)
+        if before is not None:
+            self._room.used -= _group_weight(record.group, before)
+        if record.batch is not None:
+            self.groups[record.group] = record.batch
+            self._room.used += _group_weight(record.group, record.batch)
+
+    def unused_groups(self, since_ms: int) -> list[TransactionGroupRecord]:
+        """Records that delete them."""
+        found = self.groups.items()
+        return [
+            TransactionGroupRecord(group, None)
+            for group, last in found
+            if last.updated_ms <= since_ms
+        ]
+
     def committed(self, end: int) -> list[str]:
         """All below `end` is committed: ids that are decided by what was not committed before."""
         decided = []
@@ -72,3 +91,8 @@ class TransactionTable:
     def release(self) -> None:
         """Another broker goes on with these ids."""
         self._room.used -= sum(map(weight_of, self.transactions))
+        self._room.used -= sum(_group_weight(*each) for each in self.groups.items())
+
+
+def _group_weight(group: str, last: CommittedBatch) -> int:
+    return weight_of(group) + len(last.identity) + len(last.note)

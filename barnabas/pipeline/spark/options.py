@@ -46,6 +46,8 @@ _SIDE_ONLY = {
     "key.serializer": "sink",
     "value.serializer": "sink",
 }
+TRANSACTION_TIMEOUT_MS = 900_000
+"""The most that brokers allow by default: a batch that takes longer is never committed."""
 SOURCE_NAMES = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
     "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss",
@@ -192,15 +194,33 @@ class SinkOptions:
     client: dict[str, str]
     topic: str | None = None
     headers: bool = False
+    exactly_once: bool = False
+    checkpoint: str | None = None  # of a stream
+    app_id: str | None = None  # what `version` numbers
+    version: int | None = None
+    identity: str = ""  # of the records behind a number, where the checkpoint does not say it
+    id_prefix: str = "spark"  # of transactional ids
+    timeout_ms: int = TRANSACTION_TIMEOUT_MS
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     options = {name.lower(): value for name, value in given.items()}
     topic = options.get("topic")
+    client = client_options(options, "sink")
+    id_prefix = client.pop("transactional.id", "spark").strip()
+    timeout = _number(options, "kafka.transaction.timeout.ms", 1)
+    client.pop("transaction.timeout.ms", None)
     return SinkOptions(
-        client=client_options(options, "sink"),
+        client=client,
         topic=topic.strip() if topic is not None else None,
         headers=_yes(options, "includeHeaders", False),
+        exactly_once=_yes(options, "exactlyOnce", False),
+        checkpoint=options.get("checkpointlocation"),
+        app_id=options.get("txnappid"),
+        version=_number(options, "txnVersion", 0),
+        identity=options.get("barnabas.batch.identity", ""),
+        id_prefix=id_prefix,
+        timeout_ms=_or(timeout, TRANSACTION_TIMEOUT_MS),
     )
 
 

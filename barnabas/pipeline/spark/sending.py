@@ -21,6 +21,7 @@ from barnabas.client.errors import check, partition_error
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_PRODUCER_ID, NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.spark.transaction_calls import OpenTransaction, partitions_added
 from barnabas.wire.batch import CODEC_MASK, NO_SEQUENCE, read_header, write_header
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -33,6 +34,7 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.records import producer_batch
 
 _BY_NAME_MAX = 12  # the last version of Produce that names topics
+_WITHOUT_ADDING_MAX = 11  # the last one that does not add partitions to the transaction
 # rounds in flight; brokers keep the last five batches of a producer to detect duplicates
 _ROUNDS_MAX = 3
 _SEQUENCES = 2**31
@@ -95,6 +97,10 @@ class BatchSender:
         self.records = 0
         self._shared = False
         self._reused = False
+        self.transaction: OpenTransaction | None = None
+        self._begin: Callable[[], OpenTransaction] | None = None
+        self._adds_partitions = False  # of the transaction, in the older protocol
+        self._added: set[TopicPartition] = set()
         self._cluster_id = ""  # the cluster of the producer id, if later tasks may reuse it
         self.on_written: Callable[[PackedBatch, int], None] = _unnoted
 
@@ -103,7 +109,10 @@ class BatchSender:
 
         `reuse`: take a producer that an earlier task of this process has released, if there is one.
         """
-        if self._acks != _ACKS_ALL:
+        if self._acks != _ACKS_ALL or self.transaction is not None:
+            return
+        if self._begin is not None:
+            self._take_part(self._begin())
             return
         if reuse:
             self._cluster_id = run(self._cluster.retrying(self._cluster.view)).cluster_id or ""
@@ -123,6 +132,19 @@ class BatchSender:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
         run(self._cluster.retrying(attempt))
+
+    def begin_with(self, begin: Callable[[], OpenTransaction]) -> None:
+        """Write in a transaction of this task alone, which begins with the first rows."""
+        self._begin = begin
+
+    def share(self, transaction: OpenTransaction) -> None:
+        """Write in a transaction that other tasks also write in, each into its own partitions."""
+        self._take_part(transaction)
+        self._adds_partitions = True
+
+    def _take_part(self, transaction: OpenTransaction) -> None:
+        self.transaction = transaction
+        self.producer_id, self.epoch = transaction.producer_id, transaction.epoch
 
     def release(self) -> None:
         """The task has ended and all its batches are acknowledged: a later task may reuse this
@@ -154,6 +176,7 @@ class BatchSender:
             self.producer_id,
             self.epoch,
             self._next_sequence(at, count),
+            transactional=self.transaction is not None,
         )
         return PackedBatch(at, data, count)
 
@@ -187,6 +210,11 @@ class BatchSender:
         """
         if len(self._under_way) >= _ROUNDS_MAX:
             self._finish_oldest()
+        if self._adds_partitions and self.transaction is not None:
+            new = [batch.at for batch in batches if batch.at not in self._added]
+            if new:
+                partitions_added(self._cluster, self.transaction, new)
+                self._added.update(new)
         begun = _Round(batches)
         self._under_way.append(begun)
         try:
@@ -223,6 +251,7 @@ class BatchSender:
                 topics.setdefault(batch.at.topic, []).append(data)
             ids = {name: view.topic(name).id for name in topics}
             request = ProduceRequest(
+                transactional_id=self.transaction and self.transaction.transactional_id,
                 acks=self._acks,
                 timeout_ms=self._cluster.timeout_ms,
                 topic_data=[
@@ -231,6 +260,8 @@ class BatchSender:
                 ],
             )
             version_max = _BY_NAME_MAX if NO_TOPIC_ID in ids.values() else None
+            if self._adds_partitions:
+                version_max = _WITHOUT_ADDING_MAX
             connection = await self._cluster.broker(leader)
             if self._acks == 0:
                 connection.tell(

@@ -53,9 +53,14 @@ class Writing:
         config = self._cluster.config
         asked = "batch.size" in options.client
         self._batch_size = max(config.batch_size, 1) if asked else _BATCH_SIZE
-        self._sender = BatchSender(self._cluster)
+        self.sender = BatchSender(self._cluster)
         self._counts: dict[str, int] = {}
         self._turn = random.randrange(1 << 16)
+
+    def report(self, batches: Iterator["pyarrow.RecordBatch"]) -> Written:
+        """Write, and say what was written."""
+        sender = self.write(batches)
+        return Written(sender.records, sender.written, sender.producer_id, sender.epoch)
 
     def write(self, batches: Iterator["pyarrow.RecordBatch"]) -> BatchSender:
         identified = False
@@ -63,12 +68,12 @@ class Writing:
             if not batch.num_rows:
                 continue
             if not identified:
-                self._sender.identify(reuse=True)
+                self.sender.identify(reuse=True)
                 identified = True
             self._write(batch)
-        self._sender.flush()
-        self._sender.release()
-        return self._sender
+        self.sender.flush()
+        self.sender.release()
+        return self.sender
 
     def _write(self, batch: "pyarrow.RecordBatch") -> None:
         rows: int = batch.num_rows
@@ -119,7 +124,7 @@ class Writing:
         places: list[TopicPartition],
     ) -> None:
         """Sends rows in rounds, each with a batch for every partition that still has rows."""
-        sender = self._sender
+        sender = self.sender
         waiting = [
             (at, ends[number], ends[number + 1])
             for number, at in enumerate(places)

@@ -26,6 +26,7 @@ from barnabas.wire.messages import (
     alter_replica_log_dirs,
     alter_user_scram_credentials,
     api_versions,
+    commit_transaction_group,
     consumer_group_describe,
     consumer_group_heartbeat,
     controlled_shutdown,
@@ -51,6 +52,7 @@ from barnabas.wire.messages import (
     describe_producers,
     describe_replicas,
     describe_topic_partitions,
+    describe_transaction_group,
     describe_transaction_history,
     describe_transactions,
     describe_user_scram_credentials,
@@ -406,5 +408,12 @@ SAMPLES: dict[int, Sample] = {
         controller_id=1, controller_epoch=1, broker_epoch=1, topics=[])), _ACTION, C),
     20_006: Sample(only(lambda: describe_transaction_history.DescribeTransactionHistoryRequest(
         transactional_ids=["t"], topics=[])), (("TRANSACTIONAL_ID DESCRIBE t",),), X),
+    20_008: Sample(only(lambda: commit_transaction_group.CommitTransactionGroupRequest(
+        group="g", committed=True, batch=0, identity="", note="", transactions=[
+            commit_transaction_group.GroupedTransaction(
+                transactional_id="g/0", producer_id=1, producer_epoch=0)])),
+        (("TRANSACTIONAL_ID WRITE g", "TRANSACTIONAL_ID WRITE g/0"),), X),
+    20_009: Sample(only(lambda: describe_transaction_group.DescribeTransactionGroupRequest(
+        group="g")), (("TRANSACTIONAL_ID DESCRIBE g",),), X),
     20_007: Sample(only(describe_denials.DescribeDenialsRequest), ((),), 0),
 }  # fmt: skip

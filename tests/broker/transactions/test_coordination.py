@@ -81,7 +81,7 @@ class Coordinator:
 
     def state(self) -> str:
         self.driver.take_up()
-        index = partition_of(ID, self.driver._partitions)
+        index = partition_of(ID, self.driver.partitions)
         found = self.driver.runtime.any_shard(index).table.transactions.get(ID)
         return "" if found is None else found.state.title
 

@@ -30,6 +30,7 @@ def test_ends_are_counted_by_cause_and_not_again_after_a_reload() -> None:
         AbortedBy.CLIENT: 1,
         AbortedBy.FENCED: 1,
         AbortedBy.TIMEOUT: 1,
+        AbortedBy.GROUP: 0,
         AbortedBy.UNKNOWN: 0,
     }
     assert (world.statistics.commits, world.statistics.aborts) == (1, expected)

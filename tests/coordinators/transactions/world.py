@@ -8,6 +8,7 @@ from typing import Any
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.runtime import Now, Runtime, ShardReply
 from barnabas.coordinators.transactions.decision import Identity
+from barnabas.coordinators.transactions.group_commit import NO_BATCH, AskedGroup
 from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.coordinators.transactions.markers import MarkersDue, MarkersWritten
 from barnabas.coordinators.transactions.shard import TransactionShard
@@ -239,6 +240,19 @@ class World:
             committed=commit,
         )
         return self._run(lambda shard, caller: shard.end_txn(request, caller, self.now), version)
+
+    def end_group(
+        self,
+        transactions: dict[str, Identity],
+        batch: int = NO_BATCH,
+        identity: str = "",
+        *,
+        group: str = "g",
+        commit: bool = True,
+        note: str = "",
+    ) -> Call:
+        asked = AskedGroup(group, commit, batch, identity, note, transactions)
+        return self._run(lambda shard, caller: shard.end_group(asked, caller, self.now), 0)
 
     def written(self, due: MarkersDue | None = None, only: int | None = None) -> None:
         """The leaders have written the markers: all, or that many partitions."""
