@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
     from barnabas.pipeline.run.session import session
     from barnabas.pipeline.spark.listener import GroupListener
+    from barnabas.pipeline.spark.placing import by_target_partition
 
-__all__ = ["GroupListener", "register", "session"]
+__all__ = ["GroupListener", "by_target_partition", "register", "session"]
 
 _WHERE = {
     "GroupListener": "barnabas.pipeline.spark.listener",
+    "by_target_partition": "barnabas.pipeline.spark.placing",
     "session": "barnabas.pipeline.run.session",
 }
 

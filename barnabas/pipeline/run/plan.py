@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from barnabas.model.errors import KafkaError
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.formats.typed import columns_of, typed_options
-from barnabas.pipeline.run.spec import Spec
+from barnabas.pipeline.run.spec import AT_LEAST_ONCE, EXACTLY_ONCE, Spec
 from barnabas.pipeline.run.spec_source import mirroring_of, source_of
+from barnabas.pipeline.run.topic_sink import is_once
 from barnabas.pipeline.run.transform import function
 from barnabas.pipeline.spark.brokers import Brokers
 from barnabas.pipeline.spark.options import source_options
@@ -25,7 +26,10 @@ def planned(spec: Spec) -> Iterator[str]:
 
 def _planned(spec: Spec) -> Iterator[str]:
     often = "once" if spec.run.interval_ms is None else f"every {spec.run.interval_ms} ms"
-    yield f"{spec.name}: {spec.kind}, {spec.delivery}, {often} on {spec.run.master}"
+    delivery = spec.delivery
+    if spec.kind == "stream":
+        delivery = EXACTLY_ONCE if is_once(spec) else AT_LEAST_ONCE
+    yield f"{spec.name}: {spec.kind}, {delivery}, {often} on {spec.run.master}"
     if spec.kind == "mirror":
         chosen, missing = mirroring_of(spec).plan()
         for topic in chosen:

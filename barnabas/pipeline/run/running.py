@@ -24,6 +24,7 @@ from barnabas.pipeline.run.session import session
 from barnabas.pipeline.run.spec import Spec
 from barnabas.pipeline.run.spec_source import mirroring_of, source_of
 from barnabas.pipeline.run.stopping import StopRequest
+from barnabas.pipeline.run.topic_sink import topic_writer
 from barnabas.pipeline.run.transform import error_line, function
 from barnabas.pipeline.spark.batch_identity import BatchIdentity
 from barnabas.pipeline.spark.brokers import Brokers
@@ -292,31 +293,16 @@ def _read(spark: "SparkSession", given: dict[str, str]) -> Any:
 
 def _writer(spec: Spec, rows: Any) -> Any:
     sink = spec.sink
-    if sink.format == "barnabas" and sink.mode != "append":
-        return _rewriter(spec, rows)
-    writer = rows.writeStream.format(sink.format).outputMode(sink.mode).options(**sink.options)
+    spark = rows.sparkSession
     if sink.format == "barnabas":
-        writer = writer.options(**_topic(spec))
-    elif sink.format == "parquet":
-        writer = writer.option("path", directory_of(rows.sparkSession, str(sink.path)).uri)
+        directory = directory_of(spark, str(spec.run.checkpoint))
+        return topic_writer(spec, rows, f"{directory.uri}/{spec.kind}")
+    writer = rows.writeStream.format(sink.format).outputMode(sink.mode).options(**sink.options)
+    if sink.format == "parquet":
+        writer = writer.option("path", directory_of(spark, str(sink.path)).uri)
         if sink.partition_by:
             writer = writer.partitionBy(*sink.partition_by)
     return writer
-
-
-def _rewriter(spec: Spec, rows: Any) -> Any:
-    """Spark allows only append mode for Python sinks; a topic accepts updated rows as well."""
-    options = {**spec.sink.options, **_topic(spec)}
-
-    def write(batch: Any, number: int) -> None:
-        batch.write.format("barnabas").options(**options).mode("append").save()
-
-    return rows.writeStream.outputMode(spec.sink.mode).foreachBatch(write)
-
-
-def _topic(spec: Spec) -> dict[str, str]:
-    found = {"kafka.bootstrap.servers": spec.sink.servers}
-    return found if spec.sink.topic is None else {**found, "topic": spec.sink.topic}
 
 
 def _started(spec: Spec, writer: Any, what: str, spark: "SparkSession") -> Any:

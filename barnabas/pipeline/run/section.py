@@ -74,6 +74,14 @@ class Section:
             self.wrong(key, value, f"use {' or '.join(choices)}{hint}")
         return value if value in choices else default
 
+    def yes(self, key: str) -> bool | None:
+        """None if it is not given."""
+        found = self._take(key)
+        if found is not None and not isinstance(found, bool):
+            self.wrong(key, found, "use true or false")
+            return None
+        return found
+
     def number(self, key: str, most: int) -> int:
         value = self._take(key)
         if value is None:

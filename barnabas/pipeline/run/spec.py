@@ -22,12 +22,13 @@ AVAILABLE_NOW = "available_now"
 _SINKS = {"stream": ("barnabas", "parquet", "console"), "lake": ("parquet", "delta"), "mirror": ()}
 ALL, LATEST = "all", "latest"
 TRANSLATED, IDENTICAL = "translated", "identical"
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 _STARTING = ("earliest", "latest")
 _MODES = ("append", "update", "complete")
 _DELIVERY = {
-    "stream": ("at_least_once",),
-    "lake": ("exactly_once",),
-    "mirror": ("at_least_once",),
+    "stream": (EXACTLY_ONCE, AT_LEAST_ONCE),
+    "lake": (EXACTLY_ONCE,),
+    "mirror": (AT_LEAST_ONCE,),
 }
 _INTERVAL = re.compile(r"(\d{1,9})\s*(ms|s|m|h)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
@@ -82,6 +83,7 @@ class Sink:
     options: dict[str, str]
     keep: str = ALL  # of a lake: every record, or the latest of each key
     offsets: str = TRANSLATED  # of a mirror
+    exactly_once: bool | None = None  # of a topic; None: if the brokers are of Barnabas
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,9 @@ def _spec(top: Section) -> Spec:
         top.wrong("transform", transform, f"only kind stream has one, and this is {kind}: leave it")
     if is_stream and sink.format == "barnabas" and not sink.topic and not transform:
         top.wrong("sink.topic", None, "name the topic for the rows")
-    promised = _DELIVERY[kind] if sink.offsets == TRANSLATED else ("exactly_once",)
+    promised = _DELIVERY[kind] if sink.offsets == TRANSLATED else (EXACTLY_ONCE,)
+    if kind == "stream" and (sink.format != "barnabas" or sink.exactly_once is False):
+        promised = (AT_LEAST_ONCE,)
     delivery = top.choice("delivery", promised, promised[0])
     errors = _errors(top.section("errors"), kind, source)
     run = _run(top.section("run"), kind)
@@ -279,7 +283,10 @@ def _sink(part: Section, kind: str, source: SourceSpec) -> Sink:
         options=part.pairs("options"),
         keep=keep,
         offsets=part.choice("offsets", places, TRANSLATED),
+        exactly_once=part.yes("exactly_once"),
     )
+    if found.exactly_once is not None and (kind, format_) != ("stream", "barnabas"):
+        part.wrong("exactly_once", found.exactly_once, "only a stream to a topic has it: leave it")
     part.done()
     return found
 

@@ -75,6 +75,11 @@ class Writing:
         self.sender.release()
         return self.sender
 
+    def partitions_of(self, batch: "pyarrow.RecordBatch") -> "array[int]":
+        """The partition of each row, as a write would choose it."""
+        names, topics = self._topics(batch)
+        return self._places(batch, names, topics)[1]
+
     def _write(self, batch: "pyarrow.RecordBatch") -> None:
         rows: int = batch.num_rows
         columns = _row_columns(batch, time.time_ns() // 1_000_000)

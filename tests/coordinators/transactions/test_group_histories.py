@@ -96,7 +96,9 @@ def the_batch_is_not_in_the_log(patch: Patch) -> None:
 
     def end_group(self: TransactionShard, *rest: Any) -> Outcome[Any]:
         found = real(self, *rest)
-        kept = tuple(r for r in found.records if not isinstance(r, group_commit.TransactionGroupRecord))
+        kept = tuple(
+            r for r in found.records if not isinstance(r, group_commit.TransactionGroupRecord)
+        )
         for record in found.records:
             if record not in kept:
                 self.table.replay_group(record)
