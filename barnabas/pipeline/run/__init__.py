@@ -8,6 +8,7 @@ plan: the plan of a pipeline, for a dry run
 session: a Spark session that starts quietly
 running: runs a pipeline on Spark
 queries: watches the queries, their batches and failures
+topic_sink: the topic that a stream writes to, exactly once or at least once
 rows: rows for functions and tables; bad rows
 dead_letters: writes bad rows to the retry and dead-letter topics
 bad_row_producer: the producer of bad rows, a transaction per batch

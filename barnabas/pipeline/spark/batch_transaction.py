@@ -21,7 +21,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.spark.planned_batch import PlannedBatch
 from barnabas.pipeline.spark.transaction_calls import (
-    OpenTransaction,
+    SinkTransaction,
     ended,
     initialised,
     offset_committed,
@@ -45,7 +45,7 @@ NO_STORED_BATCH = StoredBatch(-1, "")
 class BegunBatch(NamedTuple):
     """What the driver gives its tasks."""
 
-    transaction: OpenTransaction
+    transaction: SinkTransaction
     stored: StoredBatch
 
 
@@ -101,7 +101,7 @@ def is_done(stored: StoredBatch, batch: PlannedBatch) -> bool:
 
 def commit(
     cluster: ClusterClient,
-    transaction: OpenTransaction,
+    transaction: SinkTransaction,
     written: Iterable[Mapping[TopicPartition, object]],
     batch: PlannedBatch | None,
 ) -> None:
@@ -135,7 +135,7 @@ def commit(
         ) from None
 
 
-def abort(cluster: ClusterClient, transaction: OpenTransaction) -> None:
+def abort(cluster: ClusterClient, transaction: SinkTransaction) -> None:
     """Best effort: the next driver, or the timeout, aborts it otherwise."""
     try:
         ended(cluster, transaction, commit=False)

@@ -22,7 +22,7 @@ from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.spark.planned_batch import PlannedBatch
 from barnabas.pipeline.spark.transaction_calls import (
     GroupState,
-    OpenTransaction,
+    SinkTransaction,
     group_ended,
     group_state,
     initialised,
@@ -52,12 +52,12 @@ class GroupCommitter:
 
     def begin(
         self, state: GroupState, partition: int, attempt: int, timeout_ms: int
-    ) -> OpenTransaction:
+    ) -> SinkTransaction:
         """For one attempt of a task."""
         id_ = task_id(self._group, partition, attempt, state.partitions)
         return initialised(self._cluster, id_, timeout_ms)
 
-    def commit(self, reported: Iterable[OpenTransaction], batch: PlannedBatch | None) -> bool:
+    def commit(self, reported: Iterable[SinkTransaction], batch: PlannedBatch | None) -> bool:
         """False if the batch was committed before."""
         transactions = {each.transactional_id: each for each in reported}
         if batch is None and not transactions:
@@ -90,7 +90,7 @@ class GroupCommitter:
         check(said.error_code, said.error_message, about=f"transactional id {self._group!r}")
         return not said.already_committed
 
-    def abort(self, reported: Iterable[OpenTransaction]) -> None:
+    def abort(self, reported: Iterable[SinkTransaction]) -> None:
         transactions = {each.transactional_id: each for each in reported}
         if transactions:
             group_ended(self._cluster, self._group, transactions, commit=False)

@@ -23,7 +23,7 @@ from barnabas.pipeline.spark.brokers import opened
 from barnabas.pipeline.spark.group_committer import GroupCommitter
 from barnabas.pipeline.spark.options import SinkOptions
 from barnabas.pipeline.spark.planned_batch import PlannedBatch, planned_batch, query_id
-from barnabas.pipeline.spark.transaction_calls import OpenTransaction, has_groups
+from barnabas.pipeline.spark.transaction_calls import SinkTransaction, has_groups
 from barnabas.pipeline.spark.writing import Writing, Written
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class OnceWritten:
 
     written: Written
     group: str
-    transaction: OpenTransaction | None = None
+    transaction: SinkTransaction | None = None
     stored: StoredBatch = field(default=NO_STORED_BATCH)
 
 
@@ -127,7 +127,7 @@ class OnceSink:
             return OnceWritten(Written(0), group)
         writing = Writing(self._options)
 
-        def begin() -> OpenTransaction:
+        def begin() -> SinkTransaction:
             return committer.begin(state, task.partition, task.attempt, self._options.timeout_ms)
 
         writing.sender.begin_with(begin)

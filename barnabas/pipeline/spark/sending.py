@@ -21,7 +21,7 @@ from barnabas.client.errors import check, partition_error
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_PRODUCER_ID, NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.spark.transaction_calls import OpenTransaction, partitions_added
+from barnabas.pipeline.spark.transaction_calls import SinkTransaction, partitions_added
 from barnabas.wire.batch import CODEC_MASK, NO_SEQUENCE, read_header, write_header
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -97,8 +97,8 @@ class BatchSender:
         self.records = 0
         self._shared = False
         self._reused = False
-        self.transaction: OpenTransaction | None = None
-        self._begin: Callable[[], OpenTransaction] | None = None
+        self.transaction: SinkTransaction | None = None
+        self._begin: Callable[[], SinkTransaction] | None = None
         self._adds_partitions = False  # of the transaction, in the older protocol
         self._added: set[TopicPartition] = set()
         self._cluster_id = ""  # the cluster of the producer id, if later tasks may reuse it
@@ -133,16 +133,16 @@ class BatchSender:
 
         run(self._cluster.retrying(attempt))
 
-    def begin_with(self, begin: Callable[[], OpenTransaction]) -> None:
+    def begin_with(self, begin: Callable[[], SinkTransaction]) -> None:
         """Write in a transaction of this task alone, which begins with the first rows."""
         self._begin = begin
 
-    def share(self, transaction: OpenTransaction) -> None:
+    def share(self, transaction: SinkTransaction) -> None:
         """Write in a transaction that other tasks also write in, each into its own partitions."""
         self._take_part(transaction)
         self._adds_partitions = True
 
-    def _take_part(self, transaction: OpenTransaction) -> None:
+    def _take_part(self, transaction: SinkTransaction) -> None:
         self.transaction = transaction
         self.producer_id, self.epoch = transaction.producer_id, transaction.epoch
 

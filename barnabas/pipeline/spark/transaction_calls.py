@@ -52,7 +52,7 @@ _ADD_PARTITIONS_MAX, _ADD_OFFSETS_MAX, _OFFSETS_MAX, _END_MAX = 3, 3, 4, 4
 M = TypeVar("M", bound=ProtocolMessage)
 
 
-class OpenTransaction(NamedTuple):
+class SinkTransaction(NamedTuple):
     """What a task has written into, and not ended."""
 
     transactional_id: str
@@ -104,7 +104,7 @@ def _ask(
     return run(cluster.retrying(attempt, timeout_ms=timeout_ms))
 
 
-def initialised(cluster: ClusterClient, id_: str, timeout_ms: int) -> OpenTransaction:
+def initialised(cluster: ClusterClient, id_: str, timeout_ms: int) -> SinkTransaction:
     """A new epoch: an older producer with this id is fenced, and its transaction aborted."""
     said = _ask(
         cluster,
@@ -119,11 +119,11 @@ def initialised(cluster: ClusterClient, id_: str, timeout_ms: int) -> OpenTransa
             " raise their transaction.max.timeout.ms"
         )
     check(said.error_code, about=f"transactional id {id_!r}")
-    return OpenTransaction(id_, said.producer_id, said.producer_epoch)
+    return SinkTransaction(id_, said.producer_id, said.producer_epoch)
 
 
 def partitions_added(
-    cluster: ClusterClient, transaction: OpenTransaction, partitions: list[TopicPartition]
+    cluster: ClusterClient, transaction: SinkTransaction, partitions: list[TopicPartition]
 ) -> None:
     """In the older protocol, before the first batch of a partition."""
 
@@ -146,7 +146,7 @@ def partitions_added(
 
 def offset_committed(
     cluster: ClusterClient,
-    transaction: OpenTransaction,
+    transaction: SinkTransaction,
     group: str,
     at: TopicPartition,
     offset: int,
@@ -183,7 +183,7 @@ def offset_committed(
         check(code, about=f"group {group!r}, {where}")
 
 
-def ended(cluster: ClusterClient, transaction: OpenTransaction, *, commit: bool) -> None:
+def ended(cluster: ClusterClient, transaction: SinkTransaction, *, commit: bool) -> None:
     """In the older protocol."""
     said = _ask(
         cluster,
@@ -216,7 +216,7 @@ def group_state(cluster: ClusterClient, group: str) -> GroupState:
 def group_ended(
     cluster: ClusterClient,
     group: str,
-    transactions: Mapping[str, OpenTransaction],
+    transactions: Mapping[str, SinkTransaction],
     *,
     commit: bool,
     batch: int = -1,
