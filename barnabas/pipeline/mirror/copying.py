@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.mirror.round_commits import TaskTransaction
 from barnabas.pipeline.mirror.translation import Copied, IdenticalProducer, TranslatedRun
 from barnabas.pipeline.spark.brokers import look_for, opened
 from barnabas.pipeline.spark.fetching import RangeFetcher
@@ -38,10 +39,11 @@ class CopyTask:
     sole: IdenticalProducer | None = (
         None  # set if offsets are identical: the only producer of the partition
     )
+    transaction: TaskTransaction | None = None  # set if records are copied exactly once
 
 
-def copy_range(task: CopyTask) -> Copied:
-    """Copies the range, or as much of it as one task may copy."""
+def copy_range(task: CopyTask, attempt: int = 0) -> Copied:
+    """Copies the range, or as much of it as one task may copy. `attempt`: of Spark."""
     settle()
     source, target = opened(dict(task.source)), opened(dict(task.target))
     at = task.range.at
@@ -61,6 +63,8 @@ def copy_range(task: CopyTask) -> Copied:
             )
 
     sender.on_written = note
+    if task.transaction is not None:
+        task.transaction.join(target, sender, attempt)
     if task.sole is None:
         sender.identify()
     else:
@@ -86,7 +90,8 @@ def copy_range(task: CopyTask) -> Copied:
     except OutOfStep:
         # Another task copies the same records: the mirror then reads the end of the target.
         position = task.range.start
-    return Copied(at, position, _joined(placed), sender.records, size)
+    written = sender.transaction if sender.records else None
+    return Copied(at, position, _joined(placed), sender.records, size, written)
 
 
 def _check_no_gap(

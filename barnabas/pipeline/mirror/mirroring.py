@@ -2,9 +2,10 @@
 
 In: two clusters, and the topics. Out: rounds; each copies the records that existed when it began.
 Always: progress is written to the target after the records, with the translation of their offsets
-in the same batch, so a mirror continues where it stopped: no record is lost, and records whose
-progress was not written before a crash are copied again. A topic is never mirrored back to a
-cluster that it came from.
+in the same batch, so a mirror continues where it stopped: no record is lost. The records and the
+progress of a round are committed together (round_commits.py); without that, records whose progress
+was not written before a crash are copied again. A topic is never mirrored back to a cluster that
+it came from.
 Not here: copying (copying.py), which may run anywhere; Spark (pipeline/run/running.py).
 """
 
@@ -18,15 +19,15 @@ from uuid import UUID
 from barnabas.client.admin.admin import EARLIEST, LATEST
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.net import run
-from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.metadata_snapshot import TopicMetadata
-from barnabas.config.resolve import ConfigSource as SetBy
-from barnabas.model.errors import Code, KafkaError
+from barnabas.model.errors import KafkaError
 from barnabas.model.ids import NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.errors import DataLoss, PipelineError
 from barnabas.pipeline.mirror.copying import BYTES_MAX, CopyTask, copy_range
 from barnabas.pipeline.mirror.identical import Identical
+from barnabas.pipeline.mirror.round_commits import RoundCommits
+from barnabas.pipeline.mirror.target_topics import STATE, create, own_options, state_records
 from barnabas.pipeline.mirror.translation import (
     TOPIC,
     Copied,
@@ -37,17 +38,12 @@ from barnabas.pipeline.mirror.translation import (
     take_in,
 )
 from barnabas.pipeline.spark.brokers import commit_offsets, look_again, opened
-from barnabas.pipeline.spark.fetching import RangeFetcher
 from barnabas.pipeline.spark.offsets import OffsetRange, Offsets
 from barnabas.pipeline.spark.sending import BatchSender
-from barnabas.wire.records import Record, decode_batch, encode_batch
+from barnabas.wire.records import Record, encode_batch
 
 _LOG = logging.getLogger(__name__)
-_STATE = TopicPartition(TOPIC, 0)
 _STATE_RECORDS_MAX = 5_000  # of one batch
-# Options that belong to the cluster, not to the topic; timestamps are kept unchanged.
-_NOT_COPIED = ("leader.replication.", "follower.replication.", "message.timestamp.type")
-
 Copy = Callable[[Sequence[CopyTask]], Iterable[Copied]]
 
 
@@ -77,11 +73,14 @@ def mirror(
     topics: Sequence[str] = (),
     pattern: str | None = None,
     identical: bool = False,
+    once: bool = True,
     copy: Copy = copy_here,
 ) -> Round:
-    """Copy all records that exist now. `source` and `target`: client options."""
+    """Copy all records that exist now. `source` and `target`: client options. `once`: False copies
+    at least once, without transactions.
+    """
     mirroring = Mirroring(
-        source, target, name=name, topics=topics, pattern=pattern, identical=identical
+        source, target, name=name, topics=topics, pattern=pattern, identical=identical, once=once
     )
     done = mirroring.round(copy)
     while done.behind:
@@ -107,6 +106,7 @@ class Mirroring:
         topics: Sequence[str] = (),
         pattern: str | None = None,
         identical: bool = False,
+        once: bool = True,
         bytes_max: int = BYTES_MAX,
     ) -> None:
         self._name = name
@@ -131,6 +131,7 @@ class Mirroring:
             self._identical = Identical(
                 self._target, self._to, self._translation, self._write_state
             )
+        self._once = RoundCommits(self._target, name) if once and not identical else None
         self._loaded = False
         self._noted_origins: dict[str, list[str]] = {}
         self._ids: dict[str, TopicIds] = {}
@@ -149,23 +150,16 @@ class Mirroring:
         chosen, missing = self.plan()
         done = Round(topics=[topic.name for topic in chosen], created=missing)
         self._make_state_topic()
-        if not self._loaded:
-            take_in(_all_records(self._target), self._translation, Origins())
-            self._loaded = True
+        self._load()
         self._make_topics(chosen, missing, done)
         self._check_still_the_same(chosen, done)
         ranges = self._ranges(chosen, done)
-        tasks = [
-            CopyTask(
-                each,
-                self._source_client,
-                self._target_client,
-                self._bytes_max,
-                self._translation.soles.get(each.at),
-            )
-            for each in ranges
-            if each.size
-        ]
+        if self._once is not None and any(each.size for each in ranges):
+            self._loaded = not self._once.begin() and self._loaded
+            if not self._loaded:
+                self._load()
+                ranges = self._ranges(chosen, done)
+        tasks = self._tasks(ranges)
         copied = list(copy(tasks)) if tasks else []
         self._note(chosen, copied)
         stops = {each.at: each.stop for each in ranges}
@@ -178,6 +172,29 @@ class Mirroring:
         self._tell_lag(stops)
         self._move_groups(stops, done)
         return done
+
+    def _load(self) -> None:
+        """Read the progress, unless it is known."""
+        if self._loaded:
+            return
+        if self._identical is None:
+            self._translation = Translation(self._translation.cluster)
+        take_in(state_records(self._target), self._translation, Origins())
+        self._loaded = True
+
+    def _tasks(self, ranges: list[OffsetRange]) -> list[CopyTask]:
+        todo = [each for each in ranges if each.size]
+        return [
+            CopyTask(
+                each,
+                self._source_client,
+                self._target_client,
+                self._bytes_max,
+                self._translation.soles.get(each.at),
+                None if self._once is None else self._once.task(number),
+            )
+            for number, each in enumerate(todo)
+        ]
 
     # --- topics ---
 
@@ -195,7 +212,7 @@ class Mirroring:
 
     def _check_no_loop(self, chosen: list[TopicMetadata]) -> None:
         origins = Origins()
-        take_in(_all_records(self._source), Translation(""), origins)
+        take_in(state_records(self._source), Translation(""), origins)
         for topic in chosen:
             through = origins.of(topic.name)
             if self._target_id in through:
@@ -208,21 +225,21 @@ class Mirroring:
 
     def _make_state_topic(self) -> None:
         if TOPIC not in self._to.topics().topics:
-            _create(self._to, TOPIC, 1, {"cleanup.policy": "compact"})
+            create(self._to, TOPIC, 1, {"cleanup.policy": "compact"})
 
     def _make_topics(self, chosen: list[TopicMetadata], missing: list[str], done: Round) -> None:
         there = self._to.topics().topics
         for topic in chosen:
-            wanted = _own_options(self._from, topic.name)
+            wanted = own_options(self._from, topic.name)
             if self._identical is not None:
                 self._identical.check_topic(topic.name, wanted)
             count = len(topic.partitions)
             if topic.name in missing:
-                _create(self._to, topic.name, count, wanted)
+                create(self._to, topic.name, count, wanted)
                 continue
             if len(there[topic.name].partitions) < count:
                 self._to.create_partitions(topic.name, count)
-            found = _own_options(self._to, topic.name)
+            found = own_options(self._to, topic.name)
             if found != wanted:
                 try:
                     self._to.alter_topic(
@@ -304,17 +321,24 @@ class Mirroring:
                 records.append(origin_record(cluster, name, through, ids, now_ms))
             for each in copied:
                 records += self._translation.add(each, now_ms)
-            self._write_state(records)
+            # Until all is committed, the translation has what the target may never have.
+            self._loaded = False
+            self._write_state(records, self._once)
+            if self._once is not None:
+                self._once.commit(each.transaction for each in copied)
+            self._loaded = True
 
-    def _write_state(self, records: Sequence[Record]) -> None:
+    def _write_state(self, records: Sequence[Record], once: RoundCommits | None = None) -> None:
         sender = BatchSender(self._target)
+        if once is not None:
+            once.join(sender)
         sender.identify()
         for begin in range(0, len(records), _STATE_RECORDS_MAX):
             part = records[begin : begin + _STATE_RECORDS_MAX]
             batch = encode_batch(
                 [Record(n, r.timestamp, r.key, r.value) for n, r in enumerate(part)]
             )
-            sender.send([sender.adopt(_STATE, batch, -1, 0)])
+            sender.send([sender.adopt(STATE, batch, -1, 0)])
         sender.flush()
 
     def _tell_lag(self, mirrored: Iterable[TopicPartition]) -> None:
@@ -363,33 +387,3 @@ def _now_ms() -> int:
 def _text(id_: UUID) -> str:
     """The id of the topic; nothing if the broker is too old to have topic ids."""
     return "" if id_ == NO_TOPIC_ID else str(id_)
-
-
-def _own_options(admin: Admin, topic: str) -> dict[str, str]:
-    """The options that are set on the topic itself."""
-    return {
-        option.name: option.value
-        for option in admin.topic_options(topic)
-        if option.source == SetBy.DYNAMIC_TOPIC
-        and option.value is not None
-        and not option.name.startswith(_NOT_COPIED)
-    }
-
-
-def _create(admin: Admin, topic: str, partitions: int, options: dict[str, str]) -> None:
-    try:
-        admin.create_topic(topic, partitions=partitions, configs=options)
-    except KafkaError as problem:
-        if problem.code is not Code.TOPIC_ALREADY_EXISTS:
-            raise
-
-
-def _all_records(cluster: ClusterClient) -> Iterable[Record]:
-    """The records of the translation topic; none if the topic does not exist."""
-    admin = Admin(cluster=cluster)
-    if TOPIC not in admin.topics().topics:
-        return
-    ends = [admin.offsets({_STATE: time_})[_STATE].offset for time_ in (EARLIEST, LATEST)]
-    fetching = RangeFetcher(cluster, OffsetRange(TOPIC, 0, *ends), committed_only=False)
-    for header, batch in fetching.batches():
-        yield from decode_batch(batch, header=header)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.spark.offsets import Offsets
+from barnabas.pipeline.spark.transaction_calls import SinkTransaction
 from barnabas.wire.records import Record
 
 TOPIC = "barnabas.mirrors"
@@ -57,6 +58,7 @@ class Copied(NamedTuple):
     runs: list[TranslatedRun]
     records: int
     size: int
+    transaction: SinkTransaction | None = None  # that has the records
 
 
 class IdenticalProducer(NamedTuple):

@@ -149,9 +149,12 @@ def _mirror(
 
 
 def _copy(task: "CopyTask") -> "Copied":
+    from pyspark import TaskContext
+
     from barnabas.pipeline.mirror.copying import copy_range
 
-    return one_line(copy_range)(task)
+    context = TaskContext.get()
+    return one_line(copy_range)(task, 0 if context is None else context.attemptNumber())
 
 
 # --- queries ---

@@ -28,7 +28,7 @@ _MODES = ("append", "update", "complete")
 _DELIVERY = {
     "stream": (EXACTLY_ONCE, AT_LEAST_ONCE),
     "lake": (EXACTLY_ONCE,),
-    "mirror": (AT_LEAST_ONCE,),
+    "mirror": (EXACTLY_ONCE, AT_LEAST_ONCE),
 }
 _INTERVAL = re.compile(r"(\d{1,9})\s*(ms|s|m|h)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}

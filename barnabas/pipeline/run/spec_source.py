@@ -6,7 +6,7 @@ Not here: the options themselves (pipeline/spark/options.py), reading.
 
 from typing import TYPE_CHECKING
 
-from barnabas.pipeline.run.spec import IDENTICAL, Spec
+from barnabas.pipeline.run.spec import EXACTLY_ONCE, IDENTICAL, Spec
 
 if TYPE_CHECKING:
     from barnabas.pipeline.mirror.mirroring import Mirroring
@@ -22,6 +22,7 @@ def mirroring_of(spec: Spec) -> "Mirroring":
         topics=spec.source.topics,
         pattern=spec.source.pattern,
         identical=spec.sink.offsets == IDENTICAL,
+        once=spec.delivery == EXACTLY_ONCE,
     )
 
 

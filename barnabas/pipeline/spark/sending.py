@@ -22,7 +22,13 @@ from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_PRODUCER_ID, NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.spark.transaction_calls import SinkTransaction, partitions_added
-from barnabas.wire.batch import CODEC_MASK, NO_SEQUENCE, read_header, write_header
+from barnabas.wire.batch import (
+    CODEC_MASK,
+    NO_SEQUENCE,
+    TRANSACTIONAL,
+    read_header,
+    write_header,
+)
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.produce import (
@@ -189,7 +195,8 @@ class BatchSender:
             header._replace(
                 base_offset=0,
                 leader_epoch=-1,
-                attributes=header.attributes & CODEC_MASK,
+                attributes=header.attributes & CODEC_MASK
+                | (TRANSACTIONAL if self.transaction is not None else 0),
                 producer_id=self.producer_id,
                 producer_epoch=self.epoch,
                 base_sequence=self._next_sequence(at, count),

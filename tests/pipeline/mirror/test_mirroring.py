@@ -77,6 +77,11 @@ def rows(broker: BrokerProcess, topic: str, start: int = 0) -> Rows:
     return sorted(found)
 
 
+def without_offsets(found: Rows) -> list[tuple[object, ...]]:
+    """In the target, the ends of transactions have offsets too."""
+    return [(partition, *rest) for partition, _, *rest in found]
+
+
 def copied(broker: BrokerProcess, other: BrokerProcess, topic: str) -> Round:
     return mirror(client(broker), client(other), name=f"mirror-{topic}", topics=[topic])
 
@@ -107,7 +112,7 @@ def test_a_mirror_goes_on_where_it_stopped_and_finds_new_partitions(
     produce(broker, topic, range(100, 200))
     assert copied(broker, other, topic).records == 100
     assert copied(broker, other, topic).records == 0
-    assert rows(other, topic) == rows(broker, topic)
+    assert without_offsets(rows(other, topic)) == without_offsets(rows(broker, topic))
 
 
 def test_a_round_that_was_not_noted_is_copied_again_and_nothing_is_lost(
@@ -179,7 +184,9 @@ def test_what_is_written_while_a_round_copies_is_left_to_the_next(
     one = Mirroring(client(broker), client(other), name=topic, topics=[topic], identical=identical)
     assert one.round(late).records == 100
     assert one.round().records == 50
-    assert rows(other, topic) == rows(broker, topic)
+    assert without_offsets(rows(other, topic)) == without_offsets(rows(broker, topic))
+    if identical:
+        assert rows(other, topic) == rows(broker, topic)
 
 
 def test_small_shares_are_copied_round_by_round(
@@ -195,7 +202,7 @@ def test_small_shares_are_copied_round_by_round(
     assert first.behind > 0
     while one.round().behind:
         pass
-    assert rows(other, topic) == rows(broker, topic)
+    assert without_offsets(rows(other, topic)) == without_offsets(rows(broker, topic))
 
 
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_before(

@@ -17,9 +17,10 @@ from confluent_kafka import Producer
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.model.ids import TopicPartition as At
-from tests.process import running_broker
+from tests.process import BrokerProcess, running_broker
 from tests.spark.kills import truth
 from tests.support.cache import ROOT
+from tests.support.kafka import kafka_for_tests
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -28,6 +29,8 @@ POISON_EVERY = 7
 DEAD = "orders.dlq"
 READERS = "readers"
 LAKES = ("parquet", "delta", "latest")
+TABLES, SINK, KAFKA_SINK = "tables", "sink", "kafka-sink"
+COPIES = "copies"  # the topic of the sink
 _PER_S = 100
 _UP_S_MAX = 240
 _END_S_MAX = 300
@@ -56,9 +59,21 @@ def kill(pids: list[int]) -> None:
 
 
 class Arena:
-    """One long life of a few pipelines, on one master."""
+    """One long life of a few pipelines, on one master. `what`: lakes and mirrors, or a stream that
+    writes exactly once into a topic of Barnabas or of Apache Kafka.
+    """
 
-    def __init__(self, directory: Path, master: str, random: Random, workers: list[int]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        master: str,
+        random: Random,
+        workers: list[int],
+        what: str = TABLES,
+    ) -> None:
+        self._what = what
+        self._lakes = LAKES if what == TABLES else ()
+        self._target: BrokerProcess | None = None
         self._directory = directory
         self._master = master
         self._random = random
@@ -75,11 +90,20 @@ class Arena:
 
     def __enter__(self) -> "Arena":
         self._directory.mkdir(parents=True, exist_ok=True)
-        brokers = [
-            self._up.enter_context(running_broker(self._directory / name))
-            for name in ("source", "target", "twin")
-        ]
-        self.source, self.target, self.twin = (each.bootstrap_servers for each in brokers)
+        here = self._up.enter_context(running_broker(self._directory / "source"))
+        self.source = self.twin = here.bootstrap_servers
+        if self._what == KAFKA_SINK:
+            kafka = self._up.enter_context(kafka_for_tests(self._directory / "target"))
+            self.target = kafka.bootstrap_servers
+        else:
+            self._target = self._up.enter_context(running_broker(self._directory / "target"))
+            self.target = self._target.bootstrap_servers
+        if self._what == TABLES:
+            twin = self._up.enter_context(running_broker(self._directory / "twin"))
+            self.twin = twin.bootstrap_servers
+        else:
+            with Admin({"bootstrap.servers": self.target}) as admin:
+                admin.create_topic(COPIES, partitions=PARTITIONS)
         with Admin({"bootstrap.servers": self.source}) as admin:
             admin.create_topic(TOPIC, partitions=PARTITIONS)
         for task in (self._write, self._watch):
@@ -121,7 +145,7 @@ class Arena:
     def _watch(self) -> None:
         """Groups are looked at while everything runs, and while nothing does."""
         while not self._stop.wait(0.2):
-            for lake in LAKES:
+            for lake in self._lakes:
                 checkpoint = self._directory / f"state-{lake}" / "lake"
                 truth.check_group(self.source, f"lake-{lake}", checkpoint)
 
@@ -132,13 +156,19 @@ class Arena:
         if self._driver is None or self._driver.poll() is not None:
             self._start("300ms")
         self._move_readers()
-        whom = self._random.choice(["driver", "driver", "executor"])
-        if whom == "executor" or self._random.random() < 0.75:
+        kinds = ["driver", "driver", "executor"]
+        whom = self._random.choice(kinds + ["broker"] * (self._what == SINK))
+        if whom != "driver" or self._random.random() < 0.75:
             self._await_batches(self._random.randint(1, 8))
             time.sleep(self._random.random())
         else:
             time.sleep(self._random.random() * 10)  # it may still be starting
-        said = self._kill_driver() if whom == "driver" else self._kill_executor()
+        kills = {
+            "driver": self._kill_driver,
+            "executor": self._kill_executor,
+            "broker": self._kill_broker,
+        }
+        said = kills[whom]()
         self.kills[said] += 1
         self.check(whole=False)
         return said
@@ -166,9 +196,19 @@ class Arena:
         self._executors_killed += 1
         return "executor"
 
+    def _kill_broker(self) -> str:
+        assert self._target is not None
+        self._target.restart()
+        self._executors_killed += 1  # a batch may fail
+        return "broker"
+
     def check(self, *, whole: bool) -> None:
         if self._watched:
             raise self._watched[0]
+        if self._what != TABLES:
+            copies = truth.committed_values(self.target, COPIES)
+            truth.check_sink(copies, truth.read(self.source, TOPIC), whole=whole)
+            return
         columns = ("_partition", "_offset", "value")
         good = truth.parquet_rows(self._directory / "lake-parquet")
         bad = truth.dead_rows(self.source, DEAD)
@@ -203,7 +243,7 @@ class Arena:
         else:
             raise truth.Untrue(f"no last run ended well:\n{self._tail()}")
         self.check(whole=True)
-        for lake in LAKES:
+        for lake in self._lakes:
             checkpoint = self._directory / f"state-{lake}" / "lake"
             truth.check_group(self.source, f"lake-{lake}", checkpoint)
         return sum(map(len, truth.read(self.source, TOPIC).values()))
@@ -216,7 +256,9 @@ class Arena:
         found = []
         source = {"servers": self.source, "topics": [TOPIC]}
         documents: dict[str, dict[str, object]] = {}
-        for lake in LAKES:
+        if self._what != TABLES:
+            documents["sink"] = self._sink_document(trigger)
+        for lake in self._lakes:
             sink = {
                 "format": "parquet" if lake == "parquet" else "delta",
                 "path": str(self._directory / f"lake-{lake}"),
@@ -225,12 +267,11 @@ class Arena:
             run = {"trigger": trigger, "checkpoint": str(self._directory / f"state-{lake}")}
             documents[f"lake-{lake}"] = {"kind": "lake", "sink": sink, "run": run}
         # Each record is good or bad, and in exactly one place.
-        documents["lake-parquet"]["errors"] = {"dlq": DEAD}
-        documents["lake-parquet"]["source"] = {"format": "json", "schema": "number long"}
-        for name, servers, offsets in (
-            ("mirror", self.target, "translated"),
-            ("mirror-twin", self.twin, "identical"),
-        ):
+        if self._what == TABLES:
+            documents["lake-parquet"]["errors"] = {"dlq": DEAD}
+            documents["lake-parquet"]["source"] = {"format": "json", "schema": "number long"}
+        mirrors = (("mirror", self.target, "translated"), ("mirror-twin", self.twin, "identical"))
+        for name, servers, offsets in mirrors if self._what == TABLES else ():
             sink = {"servers": servers, "offsets": offsets}
             documents[name] = {"kind": "mirror", "sink": sink, "run": {"trigger": trigger}}
         for name, document in documents.items():
@@ -240,6 +281,16 @@ class Arena:
             path.write_text(yaml.safe_dump({"name": name, "source": read, **document}))
             found.append(path)
         return found
+
+    def _sink_document(self, trigger: str) -> dict[str, object]:
+        sink = {"servers": self.target, "topic": COPIES, "exactly_once": True}
+        run = {"trigger": trigger, "checkpoint": str(self._directory / "state-sink")}
+        return {
+            "kind": "stream",
+            "transform": "tests.spark.kills.driver:copied",
+            "sink": sink,
+            "run": run,
+        }
 
     def _start(self, trigger: str) -> None:
         if (

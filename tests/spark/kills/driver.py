@@ -8,10 +8,16 @@ import sys
 import traceback
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from barnabas.pipeline.run.running import run_spec
 from barnabas.pipeline.run.session import session
 from barnabas.pipeline.run.spec import Spec, load
+
+
+def copied(rows: Any) -> Any:
+    """The transform of a stream that copies a topic."""
+    return rows.select("key", "value")
 
 
 def main() -> None:

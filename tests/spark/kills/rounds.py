@@ -10,10 +10,11 @@ from pathlib import Path
 from random import Random
 
 from barnabas.pipeline.run.standalone import standalone
-from tests.spark.kills.arena import Arena
+from tests.spark.kills.arena import KAFKA_SINK, SINK, TABLES, Arena
 from tests.spark.kills.truth import Untrue
 
 PLACES = ("local", "cluster")
+SUBJECTS = (TABLES, SINK, KAFKA_SINK)
 WORKERS = 2
 
 
@@ -25,7 +26,9 @@ class Done:
     records: int = 0
 
 
-def run_rounds(place: str, rounds: int, seed: int, say: Callable[[str], None]) -> Done:
+def run_rounds(
+    place: str, rounds: int, seed: int, say: Callable[[str], None], what: str = TABLES
+) -> Done:
     """Untrue names the seed and the directory, which is kept."""
     directory = Path(tempfile.mkdtemp(prefix="barnabas-kills-"))
     random = Random(f"{seed} {place}")
@@ -41,15 +44,16 @@ def run_rounds(place: str, rounds: int, seed: int, say: Callable[[str], None]) -
                 )
                 master = cluster.master
                 workers = [each.process.pid for each in cluster.daemons[1:]]
-            arena = up.enter_context(Arena(directory, master, random, workers))
+            arena = up.enter_context(Arena(directory, master, random, workers, what))
             for number in range(rounds):
                 story.append(arena.round())
-                say(f"{place}, round {number + 1}: {story[-1]}")
+                say(f"{what}, {place}, round {number + 1}: {story[-1]}")
             done.records = arena.finish()
             done.kills = arena.kills
     except Exception as problem:
         raise Untrue(
-            f"seed {seed}, {place}, round {len(story)} ({', '.join(story[-5:])}): {problem}\n"
+            f"seed {seed}, {what}, {place}, round {len(story)} ({', '.join(story[-5:])}):"
+            f" {problem}\n"
             f"kept: {directory}"
         ) from problem
     shutil.rmtree(directory)

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.workers import letters
 from barnabas.model.ids import TopicPartition as At
-from barnabas.pipeline.mirror.mirroring import _all_records
+from barnabas.pipeline.mirror.target_topics import state_records
 from barnabas.pipeline.mirror.translation import Origins, Translation, take_in
 from barnabas.pipeline.spark.brokers import opened
 
@@ -68,6 +68,25 @@ def _messages(servers: str, topic: str) -> Iterator[Message]:
                 yield message
     finally:
         consumer.close()
+
+
+# --- a topic that is written exactly once ---
+
+
+def committed_values(servers: str, topic: str) -> list[bytes]:
+    """As a reader of committed records, which is librdkafka's default."""
+    return [message.value() or b"" for message in _messages(servers, topic)]
+
+
+def check_sink(copies: list[bytes], source: Rows, *, whole: bool) -> None:
+    """None twice, none that was not written; at the end, all."""
+    wanted = {value for of in source.values() for _, _, value in of}
+    if twice := [value for value, count in Counter(copies).items() if count > 1]:
+        raise Untrue(f"sink: {len(twice)} records are there twice, e.g. {sorted(twice)[:3]}")
+    if strange := sorted(set(copies) - wanted):
+        raise Untrue(f"sink: {strange[0]!r} was not written to the source")
+    if whole and len(copies) < len(wanted):
+        raise Untrue(f"sink: {len(wanted) - len(copies)} records are missing")
 
 
 # --- lakes ---
@@ -167,7 +186,7 @@ def check_mirror(source: str, target: str, topic: str, readers: str, *, whole: b
         moved = to.group_offsets(readers)
         read_there = admin.group_offsets(readers)
         translation = Translation(admin.cluster().id or "")
-    take_in(_all_records(opened({"bootstrap.servers": target})), translation, Origins())
+    take_in(state_records(opened({"bootstrap.servers": target})), translation, Origins())
     copies = read(target, topic)
     for number, rows in read(source, topic).items():
         at = At(topic, number)
