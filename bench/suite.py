@@ -25,6 +25,7 @@ NAMES = (
     "log-life",
     "clients",
     "spark",
+    "spark-once",
 )
 
 PLACES = {"ram": "On a RAM-backed directory", "disk": "On disk"}

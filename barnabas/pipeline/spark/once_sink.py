@@ -8,6 +8,7 @@ Kafka all tasks of a batch share one transaction (batch_transaction.py).
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.pipeline.errors import PipelineError
@@ -119,6 +120,9 @@ class OnceSink:
         group: str,
         number: int | None,
     ) -> OnceWritten:
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:  # most tasks of a small batch, which then ask nothing
+            return OnceWritten(Written(0), group)
         committer = GroupCommitter(opened(self._options.client), group)
         state = committer.state()
         if number is not None and number <= state.batch:
@@ -131,7 +135,7 @@ class OnceSink:
             return committer.begin(state, task.partition, task.attempt, self._options.timeout_ms)
 
         writing.sender.begin_with(begin)
-        written = writing.report(batches)
+        written = writing.report(chain((first,), batches))
         return OnceWritten(written, group, writing.sender.transaction)
 
     # The driver, after the tasks
