@@ -7,7 +7,7 @@ All three write the same rows to the same broker of Barnabas, in turns.
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Goal, Table
+from bench.figures import Goal, Sample, Table
 from bench.sides import BARNABAS, Side, directory, running_sides
 from bench.spark import (
     CONNECTOR,
@@ -18,7 +18,6 @@ from bench.spark import (
     ROWS_PER_S,
     THEIRS,
     WRITTEN,
-    Sample,
     Task,
     _measure,
     _rows,
