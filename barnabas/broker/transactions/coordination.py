@@ -28,6 +28,7 @@ from barnabas.broker.transactions.producer_id_pool import ProducerIdPool
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.records import partition_of
 from barnabas.coordinators.runtime import Now, Outcome, Runtime, ShardReply
+from barnabas.coordinators.transactions.group_records import LoggedRecord
 from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.coordinators.transactions.markers import (
     NO_LEADER,
@@ -35,7 +36,7 @@ from barnabas.coordinators.transactions.markers import (
     MarkersDue,
     MarkersWritten,
 )
-from barnabas.coordinators.transactions.shard import LoggedRecord, TransactionShard
+from barnabas.coordinators.transactions.shard import TransactionShard
 from barnabas.coordinators.transactions.statistics import TransactionStatistics
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.features import TRANSACTION_VERSION

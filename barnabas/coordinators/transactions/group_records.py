@@ -7,11 +7,20 @@ Always: what claims to be such a record and is not right is Corrupt, never a gue
 from struct import Struct as Layout
 
 from barnabas.coordinators.transactions.group_commit import CommittedBatch, TransactionGroupRecord
+from barnabas.coordinators.transactions.records import (
+    TransactionRecord,
+    decode,
+    encode,
+    key_version,
+)
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.wire.codec import Int64, ProtocolMessage, message
 
 GROUP_KEY_VERSION = 20_000
 VALUE_VERSION = 0
+
+LoggedRecord = TransactionRecord | TransactionGroupRecord
+"""What the log of a shard has."""
 
 _VERSION = Layout(">h")
 
@@ -67,3 +76,13 @@ def decode_group(key: bytes, value: bytes | None) -> TransactionGroupRecord | No
     return TransactionGroupRecord(
         group, CommittedBatch(found.batch, found.identity, found.note, found.updated_ms)
     )
+
+
+def encode_logged(record: LoggedRecord, transaction_version: int) -> tuple[bytes, bytes | None]:
+    if isinstance(record, TransactionGroupRecord):
+        return encode_group(record)
+    return encode(record, transaction_version)
+
+
+def decode_logged(key: bytes, value: bytes | None) -> LoggedRecord | None:
+    return decode_group(key, value) if key_version(key) == GROUP_KEY_VERSION else decode(key, value)

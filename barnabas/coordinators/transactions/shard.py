@@ -28,20 +28,14 @@ from barnabas.coordinators.transactions.group_commit import (
     decide,
 )
 from barnabas.coordinators.transactions.group_records import (
-    GROUP_KEY_VERSION,
-    decode_group,
-    encode_group,
+    LoggedRecord,
+    decode_logged,
+    encode_logged,
 )
 from barnabas.coordinators.transactions.initialising import initialise
 from barnabas.coordinators.transactions.limits import TransactionLimits
 from barnabas.coordinators.transactions.markers import MarkersDue, MarkersWritten
-from barnabas.coordinators.transactions.records import (
-    ID_BYTES_MAX,
-    TransactionRecord,
-    decode,
-    encode,
-    key_version,
-)
+from barnabas.coordinators.transactions.records import ID_BYTES_MAX, TransactionRecord
 from barnabas.coordinators.transactions.states import TransactionState
 from barnabas.coordinators.transactions.statistics import TransactionStatistics
 from barnabas.coordinators.transactions.table import TransactionTable
@@ -67,8 +61,6 @@ SLICE_PAUSE_MS = 10
 
 GROUP_EXPIRATION_MS = 365 * 24 * 3_600_000
 """A checkpoint may come back after a long time: its last batch must still be known then."""
-
-LoggedRecord = TransactionRecord | TransactionGroupRecord
 
 _TIMEOUTS, _EXPIRY, _COMPLETE = "timeouts", "expiry", "complete"
 
@@ -101,18 +93,10 @@ class TransactionShard:
     # What the runtime asks
 
     def encode(self, records: Sequence[LoggedRecord]) -> list[Encoded]:
-        version = self.limits.version
-        return [
-            encode(record, version)
-            if isinstance(record, TransactionRecord)
-            else encode_group(record)
-            for record in records
-        ]
+        return [encode_logged(record, self.limits.version) for record in records]
 
     def decode(self, key: bytes, value: bytes | None) -> LoggedRecord | None:
-        if key_version(key) == GROUP_KEY_VERSION:
-            return decode_group(key, value)
-        return decode(key, value)
+        return decode_logged(key, value)
 
     def replay_at(self, record: LoggedRecord, offset: int) -> None:
         if isinstance(record, TransactionGroupRecord):
