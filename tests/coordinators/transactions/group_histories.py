@@ -305,6 +305,9 @@ class History:
 
     def _fault(self) -> None:
         random = self.random
+        if self.world.journal.lagging and random.random() < 0.6:
+            self._fail_over()  # before the followers have it
+            return
         match random.randrange(6):
             case 0 | 1:  # another driver; the one before is killed, or does not know
                 if random.random() < 0.6:
@@ -398,7 +401,7 @@ class History:
         if rows != list(range(len(rows))):
             raise Broken(f"a gap: {rows}")
         log = self.checkpoint
-        refused = self.drivers[-1].stopped == "refused"
+        refused = self.drivers[-1].stopped != "all batches are done"
         if not refused and len(rows) != log.planned[BATCHES - 1][1]:
             raise Broken(f"{len(rows)} rows of {log.planned[BATCHES - 1][1]}")
         if refused and not self.restores:
