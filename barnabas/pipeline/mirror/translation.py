@@ -25,6 +25,8 @@ TOPIC = "barnabas.mirrors"
 _INT64_MAX = 2**63 - 1
 _SIZE_MAX = 100_000
 _CLUSTERS_MAX = 100
+RUNS_MAX = 4_000
+"""Of a partition. Each committed round ends a run, because its marker has an offset too."""
 
 
 class TranslatedRun(NamedTuple):
@@ -48,6 +50,13 @@ class TranslatedRun(NamedTuple):
             records = self.records + later.records
             return TranslatedRun(self.source, self.span + later.span, self.target, records)
         return None
+
+    def merged(self, later: "TranslatedRun") -> "TranslatedRun":
+        """Both runs as one that is not exact: its offsets become that of its first record."""
+        span = later.source + later.span - self.source
+        return TranslatedRun(
+            self.source, span, self.target, min(self.records + later.records, span - 1)
+        )
 
 
 class Copied(NamedTuple):
@@ -119,6 +128,9 @@ class Translation:
         self._sorted.pop(copied.at, None)
         self.progress[copied.at] = copied.position
         where = (self.cluster, copied.at.topic, copied.at.partition)
+        if len(runs) > RUNS_MAX:
+            for gone in _halve_older(runs, changed):
+                yield _record(("run", *where, gone), None, now_ms)
         for run in changed.values():
             value = {"span": run.span, "target": run.target, "records": run.records}
             yield _record(("run", *where, run.source), value, now_ms)
@@ -153,6 +165,9 @@ class Translation:
         if value is None:
             if kind == "progress":
                 self._drop(at)
+            elif kind == "run" and len(rest) == 3 and _whole(rest[2]):
+                self._runs.get(at, {}).pop(rest[2], None)
+                self._sorted.pop(at, None)
             return
         if kind == "progress" and _whole(value.get("offset")):
             self.progress[at] = value["offset"]
@@ -172,6 +187,17 @@ class Translation:
         ids = TopicIds(*(value.get(name, "") for name in TopicIds._fields))
         if isinstance(topic, str) and all(isinstance(id_, str) for id_ in ids):
             self.ids[topic] = ids
+
+
+def _halve_older(
+    runs: dict[int, TranslatedRun], changed: dict[int, TranslatedRun]
+) -> Iterator[int]:
+    """Merges pairs of the older half: the older, the less exact. Yields the runs that are gone."""
+    older = sorted(runs)[: len(runs) // 2]
+    for first, second in zip(older[::2], older[1::2], strict=False):
+        runs[first] = changed[first] = runs[first].merged(runs.pop(second))
+        changed.pop(second, None)
+        yield second
 
 
 class Origins:

@@ -26,7 +26,7 @@ EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 _STARTING = ("earliest", "latest")
 _MODES = ("append", "update", "complete")
 _DELIVERY = {
-    "stream": (EXACTLY_ONCE, AT_LEAST_ONCE),
+    "stream": (AT_LEAST_ONCE,),
     "lake": (EXACTLY_ONCE,),
     "mirror": (EXACTLY_ONCE, AT_LEAST_ONCE),
 }
@@ -83,7 +83,7 @@ class Sink:
     options: dict[str, str]
     keep: str = ALL  # of a lake: every record, or the latest of each key
     offsets: str = TRANSLATED  # of a mirror
-    exactly_once: bool | None = None  # of a topic; None: if the brokers are of Barnabas
+    exactly_once: bool | None = None  # of a topic
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,8 @@ def _spec(top: Section) -> Spec:
     if is_stream and sink.format == "barnabas" and not sink.topic and not transform:
         top.wrong("sink.topic", None, "name the topic for the rows")
     promised = _DELIVERY[kind] if sink.offsets == TRANSLATED else (EXACTLY_ONCE,)
-    if kind == "stream" and (sink.format != "barnabas" or sink.exactly_once is False):
-        promised = (AT_LEAST_ONCE,)
+    if kind == "stream":
+        promised = (EXACTLY_ONCE if sink.exactly_once else AT_LEAST_ONCE,)
     delivery = top.choice("delivery", promised, promised[0])
     errors = _errors(top.section("errors"), kind, source)
     run = _run(top.section("run"), kind)

@@ -1,8 +1,7 @@
 """The topic that a stream writes to, exactly once or at least once.
 
 In: a spec, the rows. Out: a writer of Spark that is not started yet.
-By default exactly once if the brokers of the sink are of Barnabas. On Apache Kafka the spec must
-ask for it, because it has limits there, and shuffles the rows.
+Exactly once if the spec asks for it. On Apache Kafka it has limits, and shuffles the rows.
 """
 
 from typing import Any
@@ -39,7 +38,7 @@ def is_once(spec: Spec) -> bool:
     """Whether the rows of a stream are written exactly once."""
     if spec.sink.format != "barnabas" or spec.delivery == AT_LEAST_ONCE:
         return False
-    return _has_groups(spec) if spec.sink.exactly_once is None else spec.sink.exactly_once
+    return bool(spec.sink.exactly_once)
 
 
 def _has_groups(spec: Spec) -> bool:

@@ -117,3 +117,32 @@ def test_origins_tell_all_clusters_a_topic_came_through() -> None:
     assert translation.ids == {"t": TopicIds("1", "2")}
     assert origins.of("t") == ["b", "a"]
     assert origins.of("other") == []
+
+
+def test_old_runs_are_merged_and_their_offsets_never_become_too_high(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each round of an exactly-once mirror ends a run, so there would be more and more of them."""
+    most = 60
+    monkeypatch.setattr("barnabas.pipeline.mirror.translation.RUNS_MAX", most)
+    translation = Translation("c")
+    at = HERE
+    records: list[Record] = []
+    truth: dict[int, int] = {}
+    source = target = 0
+    for number in range(20 * most):
+        count = 1 + number % 3
+        for each in range(count):
+            truth[source + each] = target + each
+        run = TranslatedRun(source, count, target, count)
+        source, target = source + count, target + count + 1  # and a marker
+        records += translation.add(Copied(at, source, [run], count, 0), 0)
+    again = Translation("c")
+    take_in(records, again, Origins())
+    for known in (translation, again):
+        assert len(known._runs[at]) <= most
+        found = {offset: known.offset(at, offset) or 0 for offset in truth}
+        assert all(found[offset] <= truth[offset] for offset in truth)
+        newest = [offset for offset in truth if offset > source - most // 2]
+        assert all(found[offset] == truth[offset] for offset in newest)
+    assert translation.offset(at, source) == again.offset(at, source)
