@@ -299,9 +299,14 @@ class History:
         elif roll < 0.9:
             self._markers()
         else:
-            for each in (*self.drivers, *self.tasks):
-                each.unanswered()
+            self._time_out()
             self.world.advance(random.choice((1, 10, 1_000)))
+
+    def _time_out(self) -> None:
+        for driver in self.drivers:
+            driver.unanswered()
+        for task in self.tasks:
+            task.unanswered()
 
     def _fault(self) -> None:
         random = self.random
@@ -349,10 +354,8 @@ class History:
             said = MarkersWritten(
                 due.transactional_id, due.producer_id, due.producer_epoch, partitions
             )
-            outcome: Callable[[Any], Any] = lambda shard, said=said: shard.markers_written(  # noqa: E731
-                [said], world.now
-            )
-            world.deliver(world.runtime.run(SHARD, outcome, world.now))
+            outcome = world.shard.markers_written([said], world.now)
+            world.deliver(world.runtime.carry_out(SHARD, outcome, world.now))
 
     def _heal(self) -> None:
         """No faults any more; a last driver does the rest."""
@@ -368,9 +371,11 @@ class History:
             if driver.stopped:
                 refusals += driver.stopped == "refused"
                 self.drivers = [Driver(self)]
-            for each in (*self.drivers, *self.tasks[-12:]):
-                each.unanswered()
-                each.step()
+            self._time_out()
+            for driver in self.drivers:
+                driver.step()
+            for task in self.tasks[-12:]:
+                task.step()
             self._markers()
             self.world.advance(20)
         else:

@@ -8,7 +8,8 @@ import pytest
 
 from barnabas.coordinators import runtime
 from barnabas.coordinators.runtime import Outcome
-from barnabas.coordinators.transactions import group_commit, shard
+from barnabas.coordinators.transactions import ending, group_commit, shard
+from barnabas.coordinators.transactions.decision import Identity
 from barnabas.coordinators.transactions.group_commit import GroupDecision
 from barnabas.coordinators.transactions.shard import TransactionShard
 from barnabas.coordinators.transactions.states import TransactionState
@@ -58,13 +59,12 @@ def the_epoch_of_a_task_does_not_matter(patch: Patch) -> None:
     def is_open(found: Any, producer: Any) -> bool:
         return found is not None and found.state is TransactionState.ONGOING
 
-    real = group_commit.end
     patch.setattr(group_commit, "_is_open", is_open)
-    patch.setattr(group_commit, "end", lambda f, p, *rest: real(f, _now(f), *rest))
+    patch.setattr(group_commit, "end", lambda f, p, *rest: ending.end(f, _now(f), *rest))
 
 
 def _now(found: Any) -> Any:
-    return group_commit.Identity(found.producer_id, found.producer_epoch)
+    return Identity(found.producer_id, found.producer_epoch)
 
 
 def what_is_not_open_is_left_out(patch: Patch) -> None:
@@ -100,7 +100,7 @@ def the_batch_is_not_in_the_log(patch: Patch) -> None:
             r for r in found.records if not isinstance(r, group_commit.TransactionGroupRecord)
         )
         for record in found.records:
-            if record not in kept:
+            if isinstance(record, group_commit.TransactionGroupRecord):
                 self.table.replay_group(record)
         return Outcome(kept, found.answers)
 

@@ -89,7 +89,7 @@ def committed(servers: str, topic: str, partitions: int = 2) -> list[int]:
             if message.error():
                 ended += 1
             else:
-                found.append(int(message.value()))
+                found.append(int(message.value() or b""))
     finally:
         consumer.close()
     return sorted(found)
