@@ -99,6 +99,7 @@ WAITING = $(PYTEST) -n $$((4 * $$(nproc))) --dist loadfile
 slow: $(COMPILED) peers
 	$(WAITING) -m slow --ignore=tests/spark
 	BROKERS=3 $(WAITING) $(CLUSTERED)
+	SECURED=1 $(PYTEST) tests/compat/test_records.py
 
 spark: $(COMPILED) $(SPARK) peers ## format("barnabas") beside Spark's own, on two brokers
 	$(PYTEST) -n 2 tests/spark
