@@ -38,6 +38,24 @@ def command_of(task: CopierTask) -> list[str]:
     )
 
 
+class Zombie:
+    """A copier that stood still while another one took its transactional id over."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
 class CopierProcess:
     """One copier, and those that follow it with the same transactional id."""
 
@@ -70,6 +88,14 @@ class CopierProcess:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+    def replace(self) -> "Zombie":
+        """It stands still, and another one with its transactional id begins."""
+        assert self._process is not None
+        zombie = Zombie(self._process)
+        self._process = None
+        self.start()
+        return zombie
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""

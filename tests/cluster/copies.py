@@ -25,7 +25,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 import barnabas.sync
 from tests.cluster.copier import CopierTask
-from tests.cluster.copiers import Copiers
+from tests.cluster.copiers import CopierProcess, Copiers, Zombie
 from tests.cluster.faults import KINDS
 from tests.cluster.load import Violation
 from tests.cluster.members import Cluster
@@ -81,7 +81,7 @@ VARIANTS = {
     "java-assigned": Variant(("java", "java"), partitions=2, assigned=True),
 }
 BROKER_FAULTS = ("kill", "rolling-restart")
-COPIER_FAULTS = ("copier-killed", "copiers-killed", "copiers-restarted")
+COPIER_FAULTS = ("copier-killed", "copier-replaced", "copiers-killed", "copiers-restarted")
 FAULTS = (*BROKER_FAULTS, *COPIER_FAULTS)
 
 
@@ -147,6 +147,7 @@ class CopyRun:
         self.cluster = Cluster(home, 3, options=OPTIONS)
         tasks = variant.tasks(self.cluster.bootstrap_servers, size)
         self.copiers = Copiers(tasks, home)
+        self._zombies: list[Zombie] = []
         self._written = 0
 
     def start(self) -> None:
@@ -208,6 +209,8 @@ class CopyRun:
             self.cluster.wait_whole()
             return story
         some = self.copiers.all
+        if fault == "copier-replaced":
+            return self._replace(self._random.choice(some))
         if fault == "copier-killed":
             some = [self._random.choice(some)]
         for each in some:
@@ -218,6 +221,22 @@ class CopyRun:
         for each in some:
             each.start()
         return f"{', '.join(each.task.name for each in some)}"
+
+    def _replace(self, copier: CopierProcess) -> str:
+        """It wakes up in the middle of a transaction that another one has aborted."""
+        zombie = copier.replace()
+        self._zombies.append(zombie)
+        self._until(min(self.reader.count + 1, self._written))
+        zombie.go_on()
+
+        def is_over() -> bool:  # it is fenced when it has something to write
+            self.copiers.tend()
+            self.reader.read()
+            return zombie.has_ended() or self.reader.count >= self._written
+
+        until(is_over, lambda: f"not fenced: {copier.story()}", ROUND_S_MAX)
+        zombie.kill()
+        return copier.task.name
 
     def finish(self) -> None:
         """Nothing more comes, nothing is open, and all replicas have the same."""
@@ -254,6 +273,8 @@ class CopyRun:
         return [str(each) for each in admin.list_transactions(states=states)]
 
     def abandon(self) -> None:
+        for zombie in self._zombies:
+            zombie.kill()
         self.copiers.kill()
         self.cluster.abandon()
 

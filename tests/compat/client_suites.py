@@ -26,6 +26,7 @@ from tests.support.java import kafka_lib
 # Idempotence with many failures and timeouts, transactional consumers (with Java's producer as well
 # as its own), transactional producers, and two against a broker of its own.
 LIBRDKAFKA_TESTS = ("0090", "0094", "0098", "0103", "0105", "0144")
+WITH_THREE_REPLICAS = ("0098", "0103")  # of their topics
 FRANZ_TEST = "TestTxnEtl"
 SUITE_S_MAX = 900.0
 OPTIONS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}
@@ -55,7 +56,9 @@ class ClientSuite:
         return done.returncode == 0
 
 
-def librdkafka_suites(sources: Path, servers: str, home: Path) -> Iterator[ClientSuite]:
+def librdkafka_suites(
+    sources: Path, servers: str, home: Path, replicas: int
+) -> Iterator[ClientSuite]:
     """Its tests start Java's producer by the scripts of a Kafka release."""
     release = home / "kafka"
     (release / "bin").mkdir(parents=True, exist_ok=True)
@@ -67,6 +70,8 @@ def librdkafka_suites(sources: Path, servers: str, home: Path) -> Iterator[Clien
     conf = home / "test.conf"
     conf.write_text(f"bootstrap.servers={servers}\n")
     for number in LIBRDKAFKA_TESTS:
+        if number in WITH_THREE_REPLICAS and replicas < 3:
+            continue
         yield ClientSuite(
             f"librdkafka {number}",
             ["./test-runner", "-p1"],
@@ -155,9 +160,10 @@ def main() -> int:
         home = Path(tempfile.mkdtemp(prefix="barnabas-suites-"))
         with ExitStack() as stack:
             servers = given.servers or stack.enter_context(brokers(count, home))
-            suites = list(franz_go_suites(servers, home, min(count, 3), given.records))
+            replicas = min(servers.count(",") + 1, 3)
+            suites = list(franz_go_suites(servers, home, replicas, given.records))
             if given.librdkafka is not None:
-                suites += librdkafka_suites(given.librdkafka.resolve(), servers, home)
+                suites += librdkafka_suites(given.librdkafka.resolve(), servers, home, replicas)
             for suite in suites:
                 if given.only not in suite.name:
                     continue
