@@ -36,6 +36,13 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
     multiple=True,
     help="A name under which browsers reach this console, such as that of a proxy.",
 )
+@click.option(
+    "--users",
+    "by_user",
+    is_flag=True,
+    help="Everyone logs in as a user of the cluster (SCRAM or PLAIN), and has the rights of that "
+    "user. Requires -X security.protocol=SASL_SSL or SASL_PLAINTEXT, and no user in the options.",
+)
 @click.option("--allow-changes", is_flag=True, help="Allow to produce, seek, redrive and delete.")
 @click.option("--no-export", is_flag=True, help="Do not allow to download records.")
 @cluster_options
@@ -45,6 +52,7 @@ def command(
     listen: Address,
     with_token: bool,
     hosts: tuple[str, ...],
+    by_user: bool,
     allow_changes: bool,
     no_export: bool,
 ) -> None:
@@ -53,15 +61,21 @@ def command(
     Works with any Kafka cluster. Looks only, unless --allow-changes is given.
     """
     config = client_config(ctx)
-    token = console_token(listen, with_token)
+    settings = client_settings(ctx)
+    if by_user and not settings.get("security.protocol", "").startswith("SASL_"):
+        raise click.UsageError("--users: set -X security.protocol=SASL_SSL, as the brokers have it")
+    if by_user and ("sasl.username" in settings or "sasl.jaas.config" in settings):
+        raise click.UsageError("--users: the options have a user already; everyone logs in alone")
+    token = None if by_user else console_token(listen, with_token)
     run_console_command(
         listen,
-        client_settings(ctx),
+        settings,
         config.bootstrap_servers,
         token,
         hosts=tuple(name.lower() for name in hosts),
         allow_changes=allow_changes,
         allow_export=not no_export,
+        by_user=by_user,
     )
 
 
@@ -88,6 +102,7 @@ def run_console_command(
     hosts: tuple[str, ...] = (),
     allow_changes: bool = False,
     allow_export: bool = True,
+    by_user: bool = False,
 ) -> None:
     try:
         from barnabas.console.application import ConsoleOptions
@@ -102,6 +117,7 @@ def run_console_command(
         allow_export=allow_export,
         pipelines=pipeline_rows,
         settings=settings,
+        by_user=by_user,
     )
 
     def say(url: str) -> None:

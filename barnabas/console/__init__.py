@@ -1,7 +1,9 @@
 """The console: pages about a cluster, made on the server, over the wire protocol alone.
 
 serving: runs the HTTP server; application: which address has which page, and errors as pages
-guard: who may ask, and what every answer carries; access: tokens, sessions and form tokens
+guard: who may ask, and what every answer carries; access: tokens and form tokens; sessions: users
+of the cluster who have logged in
+changes: what may be changed; reading, scanning: records for pages
 cluster_state: what all pages share about the cluster, kept up to date off the request path
 view: a page as HTML, and its twins in JSON and CSV; words: filters of templates; charts: SVG
 pages/: one module per subject; templates/ and static/: what a browser gets

@@ -43,8 +43,11 @@ class ConsoleAccess:
     def try_token(self, given: str, now_ms: int) -> bool:
         if self.token is None or hmac.compare_digest(given.encode(), self.token.encode()):
             return True
-        self._wrong_at.append(now_ms)
+        self.count_wrong(now_ms)
         return False
+
+    def count_wrong(self, now_ms: int) -> None:
+        self._wrong_at.append(now_ms)
 
     def is_own_host(self, host: str) -> bool:
         """A name may be made to point here by others (DNS rebinding), an address may not."""

@@ -6,7 +6,7 @@ contain a slash; one of .json, .csv, .live or .html at the end chooses the form.
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from barnabas.console.access import ConsoleAccess
 from barnabas.console.cluster_state import ClusterState
 from barnabas.console.guard import Guard
+from barnabas.console.sessions import ClusterSessions, ConsoleSession
 from barnabas.console.view import Renderer, View
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 
@@ -46,6 +47,7 @@ class ConsoleOptions:
     allow_export: bool = True
     pipelines: Callable[[], list[dict[str, Any]]] = field(default=list)
     settings: dict[str, str] = field(default_factory=dict)
+    by_user: bool = False  # everyone logs in as a user of the cluster
 
 
 @dataclass
@@ -112,18 +114,28 @@ class Application:
         self._access = access
         self._routes = routes
         self._static = StaticFiles(packages=[("barnabas.console", "static")])
+        self.sessions = ClusterSessions(options.settings) if options.by_user else None
         self._renderer = Renderer(
             {
+                "by_user": options.by_user,
                 "servers": options.servers,
                 "allow_changes": options.allow_changes,
                 "allow_export": options.allow_export,
                 "form_token": access.form_token,
-                "state": state,
             }
         )
 
     def guarded(self) -> ASGIApp:
-        return Guard(self, self._access, self.login_page)
+        return Guard(self, self._access, self.login_page, self.sessions)
+
+    def open(self) -> None:
+        if self.sessions is None:
+            self.state.open()
+
+    async def close(self) -> None:
+        if self.sessions is not None:
+            await self.sessions.close()
+        await self.state.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = (scope.get("raw_path") or scope["path"].encode()).decode("ascii", "replace")
@@ -159,7 +171,11 @@ class Application:
             problem = InvalidRequest(Code.RESOURCE_NOT_FOUND, f"there is no page {raw[:200]!r}")
             return self._failed(request, problem, form)
         page, names = found
-        asked = Asked(request, self.state, self._options, names, self._access)
+        session: ConsoleSession | None = request.scope.get("barnabas.session")
+        state, options = self.state, self._options
+        if session is not None:
+            state, options = session.state, replace(options, settings=session.settings)
+        asked = Asked(request, state, options, names, self._access)
         try:
             view = await page(asked)
         except KafkaError as problem:

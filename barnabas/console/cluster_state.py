@@ -9,7 +9,7 @@ results, and the reason in `problem`.
 import asyncio
 import time
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.cluster import BrokerDetails
 from barnabas.client.aio import open_cluster
 from barnabas.client.cluster_rows import problem_rows
+from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.finding import Finding
 from barnabas.client.groups.diagnosis import diagnose
 from barnabas.client.groups.report import GroupReport, with_pace
@@ -27,7 +28,7 @@ from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.client.tables import Row
 from barnabas.client.transactions.report import TransactionsReport
 from barnabas.client.transactions.transaction_rules import diagnose_transactions
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.list_offsets import (
     EARLIEST,
@@ -45,6 +46,8 @@ HISTORY_MAX = 60  # sweeps
 SLICE = 1_000  # partitions in one request of a sweep
 EXPLAINED_MAX = 10  # groups with the most lag, examined by each sweep
 TRANSACTIONS_PARTITIONS_MAX = 20_000
+SMALL = 1_000  # topics: asking for all of them takes some milliseconds
+GROUPS_MAX = 1_000
 FRESH_MS = 1_500  # tabs that show the same thing share one look at it
 
 T = TypeVar("T")
@@ -56,6 +59,7 @@ class Sweep:
 
     at_ms: int = 0
     times: "array[int]" = field(default_factory=lambda: array("q"))
+    totals: "array[int]" = field(default_factory=lambda: array("q"))  # of all topics, by minute
     ends: "dict[str, array[int]]" = field(default_factory=dict)
     records: dict[str, int] = field(default_factory=dict)
     groups: list[GroupSummary] = field(default_factory=list)
@@ -77,6 +81,8 @@ class ClusterState:
         self._shared: dict[str, tuple[int, asyncio.Task[Any]]] = {}
         self._reports: dict[str, tuple[int, GroupReport]] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._derived: dict[str, Any] = {}
+        self._stale = False  # a leader has moved, or a topic is new
 
     def open(self) -> None:
         self._tasks = [
@@ -103,15 +109,32 @@ class ClusterState:
     # --- names ---
 
     async def names(self, *, fresh: bool = False) -> MetadataSnapshot:
-        """All topics, at most 30 s old."""
-        if self.snapshot is None or fresh:
-            await self._read_names()
+        """All topics, at most 30 s old; of a small cluster, as new as a look at them is cheap."""
+        age_ms = _now_ms() - self.snapshot_ms
+        known = self.snapshot
+        small = known is not None and len(known.topics) <= SMALL
+        if known is None or fresh or (age_ms > FRESH_MS and (small or self._stale)):
+            await self.shared("names", self._read_names, 0 if fresh else FRESH_MS)
         assert self.snapshot is not None
         return self.snapshot
 
     async def _read_names(self) -> None:
         self.snapshot = await self.admin.topics()
         self.snapshot_ms = _now_ms()
+        self._stale = False
+        self._derived.clear()
+
+    def derived(self, key: str, make: Callable[[], T]) -> T:
+        """What is worked out from the names, once per snapshot."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        found: T = self._derived[key]
+        return found
+
+    def forget(self) -> None:
+        """After a change: the next look asks again."""
+        self._shared.clear()
+        self._stale = True
 
     async def shared(self, key: str, look: Any, fresh_ms: int = FRESH_MS) -> Any:
         """The result of `look`, asked for once by all tabs within `fresh_ms`."""
@@ -168,18 +191,45 @@ class ClusterState:
                 ],
                 timeout_ms=self.cluster.timeout_ms,
             )
-            connection = await self.cluster.broker(leader)
-            answer = await connection.call(
-                request, ListOffsetsResponse, timeout_ms=self.cluster.timeout_ms
-            )
+            try:
+                connection = await self.cluster.broker(leader)
+                answer = await connection.call(
+                    request, ListOffsetsResponse, timeout_ms=self.cluster.timeout_ms
+                )
+            except Retriable:  # it is down: what others lead is still worth showing
+                self._stale = True
+                continue
             for of_topic in answer.topics:
                 for one in of_topic.partitions:
-                    if not one.error_code:
+                    if one.error_code:
+                        self._stale = True
+                    else:
                         at = TopicPartition(of_topic.name, one.partition_index)
                         found[at] = one.offset
         return found
 
     # --- groups ---
+
+    async def group_offsets(self) -> dict[str, dict[TopicPartition, Committed]]:
+        """Committed offsets of the groups that the sweep knows, up to a limit."""
+        summaries = self.sweep.groups[:GROUPS_MAX]
+
+        async def look() -> dict[str, dict[TopicPartition, Committed]]:
+            try:
+                return await self.admin.groups_offsets(
+                    [one.listing.group for one in summaries],
+                    coordinators={one.listing.group: one.listing.coordinator for one in summaries},
+                )
+            except KafkaError:  # some may not be described: the page says nothing about them
+                return {}
+
+        if not summaries:
+            return {}
+        fresh_ms = FRESH_MS if len(summaries) <= 100 else 30_000
+        found: dict[str, dict[TopicPartition, Committed]] = await self.shared(
+            "group offsets", look, fresh_ms
+        )
+        return found
 
     async def report(self, group: str) -> GroupReport:
         """A report of a group, with the rates since an earlier look if no broker reports them."""
@@ -202,7 +252,7 @@ class ClusterState:
         """Ends of all logs, lag of all groups, findings."""
         view = await self.names(fresh=True)
         last = self.sweep
-        sweep = Sweep(_now_ms(), last.times, last.ends)
+        sweep = Sweep(_now_ms(), last.times, last.totals, last.ends)
         everywhere = [
             TopicPartition(name, partition.number)
             for name, topic in view.topics.items()
@@ -241,22 +291,22 @@ class ClusterState:
 
     def problems(self) -> list[Row]:
         """Partitions that are offline or under-replicated."""
-        return [] if self.snapshot is None else problem_rows(self.snapshot)
+        view = self.snapshot
+        if view is None:
+            return []
+        return [dict(row) for row in self.derived("problems", lambda: problem_rows(view))]
+
+    def last_rate(self, topic: str) -> float:
+        """Between the last two sweeps."""
+        rates = rates_between(self.sweep.times[-2:], self.sweep.ends.get(topic, array("q"))[-2:])
+        return rates[-1] if rates else 0.0
 
     def topic_rates(self, topic: str) -> list[float]:
         """Records per second between sweeps, oldest first."""
         return rates_between(self.sweep.times, self.sweep.ends.get(topic, array("q")))
 
     def total_rates(self) -> list[float]:
-        count = len(self.sweep.times)
-        sums = [0] * count
-        for ends in self.sweep.ends.values():
-            for back in range(1, min(count, len(ends)) + 1):
-                sums[-back] += ends[-back]
-            if len(ends) < count:  # a topic that was created since
-                for early in range(count - len(ends)):
-                    sums[early] += ends[0] if len(ends) else 0
-        return rates_between(self.sweep.times, array("q", sums))
+        return rates_between(self.sweep.times, self.sweep.totals)
 
 
 def rates_between(times: "array[int]", ends: "array[int]") -> list[float]:
@@ -271,10 +321,12 @@ def _remember(sweep: Sweep, sums: Mapping[str, int]) -> None:
     for gone in sweep.ends.keys() - sums.keys():
         del sweep.ends[gone]
     sweep.times.append(sweep.at_ms)
+    sweep.totals.append(sum(sums.values()))
     for name, total in sums.items():
         sweep.ends.setdefault(name, array("q")).append(total)
     if len(sweep.times) > HISTORY_MAX:
         del sweep.times[0]
+        del sweep.totals[0]
         for ends in sweep.ends.values():
             if len(ends) > HISTORY_MAX:
                 del ends[0]

@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from barnabas.console.access import COOKIE, ConsoleAccess
+from barnabas.console.sessions import ClusterSessions
 
 PATH_BYTES_MAX = 8 << 10
 QUERY_BYTES_MAX = 16 << 10
@@ -36,17 +37,24 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-LOGIN = "/login"
+LOGIN, LOGOUT = "/login", "/logout"
 LoginPage = Callable[[Request, str, int], Response]
 
 
 class Guard:
     """Wraps the application."""
 
-    def __init__(self, app: ASGIApp, access: ConsoleAccess, login_page: LoginPage) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: ConsoleAccess,
+        login_page: LoginPage,
+        sessions: ClusterSessions | None = None,
+    ) -> None:
         self._app = app
         self._access = access
         self._login_page = login_page
+        self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,9 +70,12 @@ class Guard:
             await send(message)
 
         request = Request(scope, receive)
-        refusal = self._refusal(request) or await self._login(request)
-        if refusal is None and request.method == "POST":
-            refusal = await self._checked_post(request)
+        try:
+            refusal = self._refusal(request) or await self._login(request)
+            if refusal is None and request.method == "POST":
+                refusal = await self._checked_post(request)
+        except ValueError as problem:  # a form that is too large
+            refusal = _said(413, str(problem))
         answer: Any = refusal or self._app
         await answer(scope, receive, with_headers)
 
@@ -86,7 +97,11 @@ class Guard:
     async def _login(self, request: Request) -> Response | None:
         """The token comes once, in the URL or in the form, and becomes a cookie."""
         access = self._access
-        if access.token is None or request.url.path.startswith("/static/"):
+        if request.url.path.startswith("/static/"):
+            return None
+        if self._sessions is not None:
+            return await self._user_login(request, self._sessions)
+        if access.token is None:
             return None
         given = request.query_params.get("token")
         if request.method == "POST" and request.url.path == LOGIN:
@@ -102,12 +117,32 @@ class Guard:
             return self._login_page(request, "Too many wrong tokens: wait a minute.", 429)
         if not access.try_token(given, now_ms):
             return self._login_page(request, "This is not the token of this console.", 403)
-        answer = RedirectResponse(_without_token(request), 303)
-        secure = request.url.scheme == "https"
-        answer.set_cookie(
-            COOKIE, access.session(), httponly=True, samesite="strict", secure=secure, path="/"
-        )
-        return answer
+        return _with_cookie(request, access.session())
+
+    async def _user_login(self, request: Request, sessions: ClusterSessions) -> Response | None:
+        """A user of the cluster, whose rights the pages then have."""
+        cookie = request.cookies.get(COOKIE, "")
+        posted = request.method == "POST"
+        if posted and request.url.path in (LOGIN, LOGOUT) and not _is_own_origin(request.headers):
+            return _said(403, "this form was sent by another site")
+        if posted and request.url.path == LOGOUT:
+            await sessions.log_out(cookie)
+            return self._login_page(request, "You are logged out.", 200)
+        if posted and request.url.path == LOGIN:
+            now_ms = int(time.monotonic() * 1000)
+            if not self._access.may_try(now_ms):
+                return self._login_page(request, "Too many wrong passwords: wait a minute.", 429)
+            form = await _form(request)
+            made, problem = await sessions.log_in(form.get("user", ""), form.get("password", ""))
+            if not made:
+                self._access.count_wrong(now_ms)
+                return self._login_page(request, problem, 403)
+            return _with_cookie(request, made)
+        found = await sessions.find(cookie)
+        if found is None:
+            return self._login_page(request, "", 401)
+        request.scope["barnabas.session"] = found
+        return None
 
     async def _checked_post(self, request: Request) -> Response | None:
         if not _is_own_origin(request.headers):
@@ -141,6 +176,13 @@ def _is_own_origin(headers: Headers) -> bool:
         return False
     origin = headers.get("origin")
     return origin is None or origin.partition("://")[2] == headers.get("host", "")
+
+
+def _with_cookie(request: Request, value: str) -> Response:
+    answer = RedirectResponse(_without_token(request), 303)
+    secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, value, httponly=True, samesite="strict", secure=secure, path="/")
+    return answer
 
 
 def _without_token(request: Request) -> str:

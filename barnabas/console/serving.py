@@ -26,7 +26,10 @@ def console_access(
 
 def application(options: ConsoleOptions, access: ConsoleAccess) -> Application:
     """Within the event loop that serves it."""
-    return Application(ClusterState(options.settings), options, access, all_routes())
+    settings = options.settings
+    if options.by_user:  # never connected: each session has a connection of its own
+        settings = {"bootstrap.servers": options.servers}
+    return Application(ClusterState(settings), options, access, all_routes())
 
 
 async def serve(
@@ -55,12 +58,12 @@ async def serve(
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    app.state.open()
+    app.open()
     on_ready(f"http://{Address(address.host, listener.getsockname()[1])}/")
     try:
         await server.serve(sockets=[listener])
     finally:
-        await app.state.close()
+        await app.close()
         listener.close()
 
 

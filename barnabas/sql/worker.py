@@ -26,6 +26,7 @@ from barnabas.wire.messages.list_offsets import EARLIEST, LATEST
 
 SAMPLE = 1_000
 ROWS_AT_ONCE = 50_000
+WINDOW = 5_000  # offsets of each partition
 SHOWN_AT_ONCE = 500
 _TYPES: dict[type, str] = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 BASE = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
@@ -147,8 +148,18 @@ class TopicReader:
         }
         return [value for batch in self._read(spans) for value in batch.column("value").to_pylist()]
 
-    def batches(self) -> Iterator[Any]:
-        yield from self._read(self.spans)
+    def batches(self, *, newest_first: bool) -> Iterator[Any]:
+        """Oldest first, or windows from the ends backwards: for a query that has only a limit."""
+        if not newest_first:
+            yield from self._read(self.spans)
+            return
+        left = dict(self.spans)
+        while left:
+            windows = {n: (max(start, stop - WINDOW), stop) for n, (start, stop) in left.items()}
+            found = pa.Table.from_batches(list(self._read(windows)))
+            order = [("timestamp", "descending"), ("offset", "descending")]
+            yield from found.sort_by(order).to_batches()
+            left = {n: (left[n][0], low) for n, (low, _) in windows.items() if low > left[n][0]}
 
     def follow(self) -> Iterator[Any]:
         """New records, from the ends on."""
@@ -217,13 +228,16 @@ def view_sql(topic: str, source: str, columns: dict[str, str]) -> str:
     return f"CREATE OR REPLACE VIEW {quoted(topic)} AS SELECT {own}{fields} FROM {decoded}"
 
 
-def registered(database: Any, reader: TopicReader, number: int, *, twice: bool) -> str:
+def registered(
+    database: Any, reader: TopicReader, number: int, *, twice: bool, newest_first: bool
+) -> str:
     """The topic as a lazy stream of Arrow; a query that names it twice needs all of it."""
     from barnabas.client.consumer.arrow import ArrowRows
 
     schema = ArrowRows(headers=True).schema
     source = f"__topic_{number}"
-    stream = pa.RecordBatchReader.from_batches(schema, reader.batches())
+    batches = reader.batches(newest_first=newest_first)
+    stream = pa.RecordBatchReader.from_batches(schema, batches)
     database.register(source, stream.read_all() if twice else stream)
     return source
 
@@ -257,7 +271,9 @@ def run(request: dict[str, Any]) -> None:
             return
         for number, reader in enumerate(readers):
             twice = statement.topics[reader.name] > 1
-            source = registered(database, reader, number, twice=twice)
+            source = registered(
+                database, reader, number, twice=twice, newest_first=statement.limit_only
+            )
             database.execute(view_sql(reader.name, source, columns[reader.name])).fetchall()
         database.execute(
             "CREATE MACRO latest(t) AS TABLE SELECT * FROM query_table(t) QUALIFY"

@@ -33,7 +33,7 @@ async def start_console(broker: BrokerProcess) -> AsyncIterator[StartConsole]:
                 servers=servers, settings={"bootstrap.servers": servers}, **options
             )
             app = application(given, console_access(Address("127.0.0.1", 8080), token))
-            running.push_async_callback(app.state.close)
+            running.push_async_callback(app.close)
             return app
 
         yield start

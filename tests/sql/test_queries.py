@@ -1,5 +1,6 @@
 """Queries over topics, each in a process of its own; what a query must not reach."""
 
+import time
 from typing import Any
 
 import pytest
@@ -54,13 +55,14 @@ async def asked(broker: BrokerProcess, query: str, **given: Any) -> dict[str, An
 
 @pytest.fixture
 async def orders(broker: BrokerProcess, topic: str) -> str:
-    servers = broker.bootstrap_servers
+    servers, now_ms = broker.bootstrap_servers, int(time.time() * 1000)
     async with Admin(bootstrap_servers=servers) as admin:
         await admin.create_topic(topic, partitions=3)
     async with Producer(bootstrap_servers=servers) as producer:
         for number in range(30):
             value = b'{"order": %d, "amount": %d.5}' % (number, number)
-            await producer.send(topic, value, key=b"%d" % (number % 5))
+            at_ms = now_ms - 60_000 + number * 1_000
+            await producer.send(topic, value, key=b"%d" % (number % 5), timestamp=at_ms)
         await producer.send(topic, b"\xff not json", key=b"1")
     return topic
 
@@ -103,6 +105,11 @@ async def test_conditions_leave_out_partitions_and_offsets(
         broker, f'from "{orders}" where timestamp > now() + interval 1 hour', explain=True
     )
     assert past["plans"][0]["records"] == 0
+
+
+async def test_a_limit_alone_takes_the_newest(broker: BrokerProcess, orders: str) -> None:
+    found = await asked(broker, f'select "order" from "{orders}" where "order" >= 0 limit 3')
+    assert [row[0] for row in found["rows"]] == [29, 28, 27]
 
 
 async def test_what_is_not_read_is_said(broker: BrokerProcess, orders: str) -> None:

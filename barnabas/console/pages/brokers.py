@@ -18,9 +18,9 @@ _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 async def brokers(asked: Asked) -> View:
     state = asked.state
-    view = await state.names(fresh=True)
+    view = await state.names()
     details = await state.brokers()
-    rows = broker_rows(view, details, boot_id())
+    rows = state.derived("brokers", lambda: broker_rows(view, details, boot_id()))
     problems = state.problems()
     why = reasons(details)
     for row in problems:
@@ -62,7 +62,7 @@ async def brokers(asked: Asked) -> View:
 async def events(asked: Asked) -> View:
     topic = asked.query("topic")[:249]
     partition = asked.query("partition")[:10]
-    found = await asked.state.shared("events", lambda: asked.state.admin.events(count=10_000))
+    found = await asked.state.shared("events", lambda: asked.state.admin.events(count=2_000))
     rows = [
         row
         for row in map(event_row, reversed(found or ()))

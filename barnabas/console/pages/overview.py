@@ -34,8 +34,8 @@ async def overview(asked: Asked) -> View:
             sweep.findings, key=lambda pair: pair[1].severity is not Severity.PROBLEM
         )
     ]
-    topics, partitions = counts(view)
-    brokers = broker_rows(view, details, boot_id())
+    topics, partitions = state.derived("counts", lambda: counts(view))
+    brokers = state.derived("brokers", lambda: broker_rows(view, details, boot_id()))
     down = [row for row in brokers if row["state"] in ("down", "silent")]
     offline = sum(row["problem"] == "offline" for row in problems)
     title = _title(down, offline, len(problems) - offline, findings, bool(sweep.at_ms))
@@ -73,6 +73,7 @@ async def overview(asked: Asked) -> View:
             "findings": findings,
             "behind": behind[:8],
             "problem": state.problem,
+            "state": state,
         },
         document=document,
         rows=findings,

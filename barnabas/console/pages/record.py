@@ -13,13 +13,12 @@ from barnabas.console.application import Asked
 from barnabas.console.pages.topics import found_topic
 from barnabas.console.reading import one_record
 from barnabas.console.view import View
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
 from barnabas.wire.compression import Codec
 
 SHOWN_MAX = 64 << 10
-_GROUPS_MAX = 200
 
 
 async def _found(asked: Asked) -> tuple[TopicPartition, RawMessage]:
@@ -112,17 +111,7 @@ async def raw_value(asked: Asked) -> Response:
 
 async def _passed(asked: Asked, at: TopicPartition, offset: int) -> list[dict[str, Any]]:
     """The groups that have committed offsets in the partition: before the record, or after it."""
-    state = asked.state
-    summaries = state.sweep.groups[:_GROUPS_MAX]
-    if not summaries:
-        return []
-    try:
-        offsets = await state.admin.groups_offsets(
-            [one.listing.group for one in summaries],
-            coordinators={one.listing.group: one.listing.coordinator for one in summaries},
-        )
-    except KafkaError:
-        return []
+    offsets = await asked.state.group_offsets()
     return [
         {
             "group": group,

@@ -16,7 +16,6 @@ from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 
 _PARTITIONS_SHOWN = 200
-_READERS_MAX = 200
 _SOURCES = {int(source): source.name.lower().replace("_", " ") for source in ConfigSource}
 
 
@@ -27,10 +26,6 @@ async def topics(asked: Asked) -> View:
     internal = asked.query("internal") == "1"
     every = [topic for topic in view.topics.values() if internal or not topic.is_internal]
 
-    def rate(topic: TopicMetadata) -> float:
-        rates = state.topic_rates(topic.name)
-        return rates[-1] if rates else 0.0
-
     found = listed(
         asked,
         every,
@@ -39,7 +34,7 @@ async def topics(asked: Asked) -> View:
             "name": lambda topic: topic.name,
             "-partitions": lambda topic: (len(topic.partitions), topic.name),
             "-records": lambda topic: (sweep.records.get(topic.name, 0), topic.name),
-            "-rate": lambda topic: (rate(topic), topic.name),
+            "-rate": lambda topic: (state.last_rate(topic.name), topic.name),
         },
         "/topics",
         "name",
@@ -62,7 +57,7 @@ async def topics(asked: Asked) -> View:
                 "replicas": max((len(p.replicas) for p in topic.partitions), default=0),
                 "internal": topic.is_internal,
                 "records": sum(end - start for start, end in known),
-                "rate": rate(topic),
+                "rate": state.last_rate(topic.name),
                 "problems": sum(
                     p.leader not in view.brokers or len(p.in_sync) < len(p.replicas)
                     for p in topic.partitions
@@ -184,18 +179,8 @@ async def topic(asked: Asked) -> View:
 async def _readers(asked: Asked, name: str) -> list[dict[str, Any]]:
     """Groups that have committed offsets in the topic, of those that the sweep knows."""
     state = asked.state
-    groups = [one.listing.group for one in state.sweep.groups][:_READERS_MAX]
-    if not groups:
-        return []
-    coordinators = {one.listing.group: one.listing.coordinator for one in state.sweep.groups}
-    try:
-        offsets = await state.admin.groups_offsets(
-            groups, coordinators={group: coordinators[group] for group in groups}
-        )
-    except KafkaError:
-        return []
     found = []
-    for group, committed in offsets.items():
+    for group, committed in (await state.group_offsets()).items():
         mine = {at: each for at, each in committed.items() if at.topic == name}
         if mine:
             bounds = await state.bounds(mine)
@@ -211,7 +196,7 @@ async def _readers(asked: Asked, name: str) -> list[dict[str, Any]]:
 async def _events(asked: Asked, name: str) -> list[dict[str, Any]]:
     """The last elections and changes of in-sync sets of the topic, newest first."""
     try:
-        events = await asked.state.shared("events", lambda: asked.state.admin.events(count=10_000))
+        events = await asked.state.shared("events", lambda: asked.state.admin.events(count=2_000))
     except KafkaError:
         return []
     mine = [event_row(event) for event in events or () if event.topic == name]
