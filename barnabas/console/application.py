@@ -26,6 +26,7 @@ FORMS = (".json", ".csv", ".live", ".html")
 log = logging.getLogger("barnabas.console")
 
 _STATUS = {
+    Code.UNKNOWN_SERVER_ERROR: 500,
     Code.UNKNOWN_TOPIC_OR_PARTITION: 404,
     Code.GROUP_ID_NOT_FOUND: 404,
     Code.RESOURCE_NOT_FOUND: 404,
@@ -143,7 +144,13 @@ class Application:
             await self._asset(scope, receive, send, raw.removeprefix("/static/"))
             return
         request = Request(scope, receive)
-        answer = await self._answer(request, raw)
+        try:
+            answer = await self._answer(request, raw)
+        except Exception:
+            log.exception("a page failed: %s", raw[:200])
+            said = "this page failed: the console's log says why"
+            failed = InvalidRequest(Code.UNKNOWN_SERVER_ERROR, said)
+            answer = self._failed(request, failed, "html")
         await answer(scope, receive, send)
 
     async def _asset(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:

@@ -190,7 +190,7 @@ def test_offsets_are_set_after_a_preview_and_taken_back(console: Console, page: 
 
 def test_a_record_is_sent_with_the_form(console: Console, page: Any) -> None:
     page.goto(f"{console.url}/topics/filler-2/produce")
-    page.get_by_label("Value").fill("from the form ${i}")
+    page.get_by_label("Value", exact=True).fill("from the form ${i}")
     page.get_by_label("How many").fill("2")
     page.get_by_role("button", name="Send").click()
     page.get_by_text("2 records sent").wait_for()

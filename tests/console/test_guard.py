@@ -20,7 +20,7 @@ async def test_every_answer_forbids_scripts_frames_and_referrers(get: Ask) -> No
         assert "require-trusted-types-for 'script'" in policy
         assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
         assert answer.headers["x-frame-options"] == "DENY"
 
 

@@ -8,8 +8,10 @@ from urllib.parse import quote
 import pytest
 
 from barnabas import Admin, Consumer, Producer
+from barnabas.client.finding import problem, warning
 from barnabas.client.workers.letters import LetterTrail, Origin
 from tests.conftest import broker_with
+from tests.console.asgi import ask
 from tests.console.conftest import Ask, StartConsole
 from tests.process import BrokerProcess
 
@@ -64,6 +66,17 @@ async def test_the_sweep_knows_ends_groups_and_findings(
     assert mine.lag is not None
     assert mine.lag > 0
     assert ("no-members" in {f.name for _, f in sweep.findings}) or sweep.findings
+
+
+async def test_findings_of_any_severity_are_shown(
+    start_console: StartConsole, broker: BrokerProcess
+) -> None:
+    app = start_console()
+    for finding in (problem("slow-member", "a", "b"), warning("uneven", "c", "d")):
+        app.state.sweep.findings.append(("group", finding))
+    page = (await ask(app.guarded(), "/")).text
+    assert "Slow member" in page
+    assert "Uneven" in page
 
 
 async def test_topics_are_found_sorted_and_counted(get: Ask, orders: str) -> None:
