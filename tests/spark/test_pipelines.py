@@ -248,7 +248,8 @@ def test_a_mirror_on_spark_copies_all_and_goes_on(
         def rows(where: str) -> list[Any]:
             loaded = spark.read.format("barnabas").option("kafka.bootstrap.servers", where)
             loaded = loaded.option("subscribe", topic).option("includeHeaders", "true").load()
-            return sorted(map(str, loaded.collect()))
+            # In the target, the ends of transactions have offsets too.
+            return sorted(map(str, loaded.drop("offset").collect()))
 
         assert rows(target.bootstrap_servers) == rows(servers)
         assert len(rows(servers)) == 500
