@@ -37,7 +37,10 @@ COMMANDS = {
     "console": "Show topics, groups, brokers and what is wrong, in a browser.",
 }
 
-SECURITY = ("acl", "quota", "tls", "user")  # the commands in cli/security/
+FOLDERS = {  # of the commands that are not in cli/ itself
+    **dict.fromkeys(("acl", "quota", "tls", "user"), "cli.security"),
+    **dict.fromkeys(("console", "sql"), "cli.looking"),
+}
 
 _TEXT_SHOWN_MAX = 100
 _COMPLETION = "_BARNABAS_COMPLETE"  # what the shell sets to ask for completions
@@ -52,7 +55,7 @@ class LazyCommands(NamedCommands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        folder = "cli.security" if cmd_name in SECURITY else "cli"
+        folder = FOLDERS.get(cmd_name, "cli")
         command: click.Command = import_module(f"barnabas.{folder}.{cmd_name}").command
         return command
 

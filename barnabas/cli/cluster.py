@@ -7,7 +7,6 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.asking import confirm, require_answer, yes_option
-from barnabas.cli.cluster_look import look
 from barnabas.cli.cluster_moves import reassign
 from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.options import cluster_options, open_admin
@@ -17,7 +16,8 @@ from barnabas.client import cluster_rows
 from barnabas.model.words import printable
 
 if TYPE_CHECKING:
-    pass
+    from barnabas.client.admin.cluster import BrokerDetails
+    from barnabas.client.metadata_snapshot import MetadataSnapshot
 
 _EVENT_COLUMNS = ("time", "what", "where", "change", "cause")
 _LOOK_S = 0.5
@@ -178,3 +178,9 @@ def events(ctx: click.Context, last: int, topic: str | None, follow: bool, outpu
             if not follow:
                 return
             time.sleep(_LOOK_S)
+
+
+def look(ctx: click.Context) -> tuple["MetadataSnapshot", dict[int, "BrokerDetails"]]:
+    """All topics, and the details that each broker reports."""
+    with open_admin(ctx) as admin:
+        return admin.topics(), admin.describe_brokers()

@@ -2,7 +2,7 @@
 
 import click
 
-from barnabas.cli.cluster_look import look
+from barnabas.cli.cluster import look
 from barnabas.cli.options import cluster_options
 from barnabas.cli.render import chosen_output, output_option, render, write_document
 from barnabas.client import cluster_rows

@@ -1,11 +1,17 @@
 """The console: pages about a cluster, made on the server, over the wire protocol alone.
 
-serving: runs the HTTP server; application: which address has which page, and errors as pages
-guard: who may ask, and what every answer carries; access: tokens and form tokens; sessions: users
-of the cluster who have logged in
-changes: what may be changed; reading, scanning: records for pages
+serving: runs the HTTP server
+application: which address has which page, and errors as pages
+guard: who may ask, and what every answer carries
+access: tokens and form tokens
+sessions: users of the cluster who have logged in
 cluster_state: what all pages share about the cluster, kept up to date off the request path
-view: a page as HTML, and its twins in JSON and CSV; words: filters of templates; charts: SVG
-pages/: one module per subject; templates/ and static/: what a browser gets
-Why it is built so: docs/adr/. Nothing here is imported by a broker or by a client.
+view: a page as HTML, and its twins in JSON and CSV
+words: filters of templates
+charts: SVG
+reading: records for pages
+scanning: looks for records by key, value and header
+changes: what may be changed, and the line that is logged
+pages/ has one module per subject, templates/ and static/ what a browser gets. Why it is built so:
+docs/adr/0046. Nothing here is imported by a broker or by a client.
 """

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from barnabas.console.access import ConsoleAccess
-from barnabas.console.cluster_state import ClusterState
+from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.console.guard import Guard
 from barnabas.console.sessions import ClusterSessions, ConsoleSession
 from barnabas.console.view import Renderer, View
@@ -56,7 +56,7 @@ class Asked:
     """One request, as pages see it."""
 
     request: Request
-    state: ClusterState
+    state: ConsoleCluster
     options: ConsoleOptions
     names: tuple[str, ...]
     access: ConsoleAccess
@@ -108,7 +108,7 @@ class Application:
     """The pages of one cluster."""
 
     def __init__(
-        self, state: ClusterState, options: ConsoleOptions, access: ConsoleAccess, routes: Routes
+        self, state: ConsoleCluster, options: ConsoleOptions, access: ConsoleAccess, routes: Routes
     ) -> None:
         self.state = state
         self._options = options

@@ -67,7 +67,7 @@ class Sweep:
     transactions: TransactionsReport = field(default_factory=TransactionsReport)
 
 
-class ClusterState:
+class ConsoleCluster:
     """One connection to the cluster for all tabs. `open` within the event loop that serves."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:

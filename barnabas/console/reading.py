@@ -12,7 +12,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.message import RawMessage
 from barnabas.client.consumer.partition_consumer import PartitionConsumer
 from barnabas.client.producer.accumulator import murmur2
-from barnabas.console.cluster_state import ClusterState
+from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.model.ids import TopicPartition
 
 ROWS = 50
@@ -63,7 +63,7 @@ async def read_spans(
 
 
 async def newest(
-    state: ClusterState,
+    state: ConsoleCluster,
     cluster: ClusterClient,
     bounds: Mapping[TopicPartition, Span],
     count: int,

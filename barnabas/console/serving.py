@@ -10,7 +10,7 @@ import uvicorn
 from barnabas.config.kinds import Address
 from barnabas.console.access import ConsoleAccess
 from barnabas.console.application import Application, ConsoleOptions
-from barnabas.console.cluster_state import ClusterState
+from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.console.pages.routes import all_routes
 
 CONNECTIONS_MAX = 500
@@ -29,7 +29,7 @@ def application(options: ConsoleOptions, access: ConsoleAccess) -> Application:
     settings = options.settings
     if options.by_user:  # never connected: each session has a connection of its own
         settings = {"bootstrap.servers": options.servers}
-    return Application(ClusterState(settings), options, access, all_routes())
+    return Application(ConsoleCluster(settings), options, access, all_routes())
 
 
 async def serve(

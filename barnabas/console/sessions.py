@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from barnabas.console.cluster_state import ClusterState
+from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.model.errors import KafkaError
 
 SESSIONS_MAX = 20
@@ -23,7 +23,7 @@ class ConsoleSession:
 
     user: str
     settings: dict[str, str]
-    state: ClusterState
+    state: ConsoleCluster
     seen_at: float
 
 
@@ -39,7 +39,7 @@ class ClusterSessions:
         """The cookie of a new session, or "" and why there is none."""
         settings = {**self._settings, "sasl.username": user, "sasl.password": password}
         try:
-            state = ClusterState(settings)
+            state = ConsoleCluster(settings)
         except KafkaError as problem:
             return "", problem.detail
         try:

@@ -16,7 +16,7 @@ import struct
 import sys
 from importlib import import_module
 
-from barnabas.cli.app import COMMANDS, SECURITY
+from barnabas.cli.app import COMMANDS, FOLDERS
 
 ANSWER = struct.Struct("=i")
 DESCRIPTORS = 5
@@ -30,7 +30,7 @@ CLIENT = (
 
 def serve(requests: socket.socket) -> None:
     for name in COMMANDS:
-        import_module(f"barnabas.cli.{'security.' if name in SECURITY else ''}{name}")
+        import_module(f"barnabas.{FOLDERS.get(name, 'cli')}.{name}")
     for module in CLIENT:
         import_module(module)
     gc.freeze()
