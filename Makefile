@@ -94,7 +94,7 @@ peers: $(COMPILED)
 	@$(PY) -m tests.support.install
 
 # Most of these wait most of the time: for a client's timeout, a session that ends, a rebalance.
-WAITING = $(PYTEST) -n $$((4 * $$(nproc))) --dist loadfile
+WAITING = $(PYTEST) -n $$((4 * $$(nproc))) --dist loadfile --no-loadscope-reorder
 
 slow: $(COMPILED) peers
 	$(WAITING) -m slow --ignore=tests/spark

@@ -163,11 +163,25 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """On several brokers (BROKERS=3), what is about one broker's own files is left out; else what
     takes minutes and is about several. With SECURED=1, what speaks without TLS by design."""
+    if config.option.markexpr == "slow":
+        _begin_with_long(items)
     marks = ["several" if BROKERS == 1 else "alone", *(["plain"] if SECURED else [])]
     left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+# Few tests of minutes each: the last to begin would run alone.
+_LONG = re.compile(
+    r"/(cluster|fuzz|kill|os_faults|simulator)/|test_(many_|streams|wheel|workers_killed)"
+)
+
+
+def _begin_with_long(items: list[pytest.Item]) -> None:
+    """Then the files with most tests. Needs --no-loadscope-reorder."""
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (not _LONG.search(item.nodeid), -counts[item.path], item.path))
 
 
 def pytest_collection_finish() -> None:
