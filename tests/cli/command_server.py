@@ -16,7 +16,9 @@ import struct
 import sys
 from importlib import import_module
 
-from barnabas.cli.app import COMMANDS, FOLDERS
+import click
+
+from barnabas.cli.app import root
 
 ANSWER = struct.Struct("=i")
 DESCRIPTORS = 5
@@ -29,8 +31,9 @@ CLIENT = (
 
 
 def serve(requests: socket.socket) -> None:
-    for name in COMMANDS:
-        import_module(f"barnabas.{FOLDERS.get(name, 'cli')}.{name}")
+    context = click.Context(root)
+    for name in root.list_commands(context):
+        root.get_command(context, name)
     for module in CLIENT:
         import_module(module)
     gc.freeze()
@@ -72,6 +75,7 @@ def _run(request: int, *streams: int) -> None:
     os.chdir(asked["directory"])
     os.environ.clear()
     os.environ.update(asked["environment"])
+    sys.path[0] = asked["directory"]  # as `python -m` has it
     sys.argv = ["barnabas", *asked["arguments"]]
     from barnabas.cli import main
 

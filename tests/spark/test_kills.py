@@ -7,7 +7,7 @@ from tests.share import SEED
 from tests.spark.kills.rounds import PLACES, run_rounds
 from tests.support.spark import check_spark
 
-ROUNDS = 3
+ROUNDS = 2
 
 
 @pytest.mark.timeout(900)
