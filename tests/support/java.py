@@ -100,7 +100,8 @@ class Java:
 def kafka_tools() -> Java:
     """Kafka's own command-line tools, by class name."""
     flags = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-    return Java(f"{kafka_lib()}/*", ToolJvm(java_programs().command("Tools", flags=flags)))
+    jvm = ToolJvm(lambda: java_programs().command("Tools", flags=flags))
+    return Java(f"{kafka_lib()}/*", jvm)
 
 
 def java_programs() -> Java:

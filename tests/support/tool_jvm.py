@@ -7,9 +7,11 @@ Not here: tools that a test kills, stops or talks to while they run (`Java.comma
 import atexit
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock, Timer
 from typing import IO
+
+from tests.support.cache import Missing
 
 _LENGTH = struct.Struct(">i")
 
@@ -17,19 +19,22 @@ _LENGTH = struct.Struct(">i")
 class ToolJvm:
     """Runs `tests/support/java/Tools.java`; one tool at a time."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = list(command)
+    def __init__(self, command: Callable[[], Sequence[str]]) -> None:
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._busy = Lock()
 
     def run(
         self, main: str, arguments: Sequence[str], stdin: str, timeout_s: float
     ) -> subprocess.CompletedProcess[str] | None:
-        """None if another thread's tool runs here: it may wait for what this one does."""
+        """None if another thread's tool runs here: it may wait for what this one does. None also
+        where `Tools.java` cannot be compiled."""
         if not self._busy.acquire(blocking=False):
             return None
         try:
             return self._run(main, arguments, stdin, timeout_s)
+        except Missing:
+            return None
         finally:
             self._busy.release()
 
@@ -59,7 +64,7 @@ class ToolJvm:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            list(self._command()), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         atexit.register(self.stop)
         return self._process
