@@ -14,7 +14,7 @@ import pytest
 from tests.share import IN_FULL
 from tests.simulator.run import run_seed
 
-SEEDS = int(os.environ.get("SEEDS", "30" if IN_FULL else "3"))
+SEEDS = int(os.environ.get("SEEDS", "30" if IN_FULL else "2"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 PER_TEST = 3
 ROOT = Path(__file__).parents[2]

@@ -33,9 +33,12 @@ MESSAGES: list[type[ProtocolMessage]] = [
 
 
 def _versions(message: type[ProtocolMessage]) -> list[int]:
-    """All, or the last in each of the two ways to write a message."""
+    """All, or the last; of requests, which anybody may send, the last in each of the two ways to
+    write a message."""
     every = range(message.version_min, message.version_max + 1)
-    ends = (message.flexible_from - 1, every[-1])
+    ends = [every[-1]]
+    if message.__name__.endswith("Request"):
+        ends.append(message.flexible_from - 1)
     return [version for version in every if IN_FULL or version in ends]
 
 
