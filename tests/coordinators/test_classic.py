@@ -57,6 +57,53 @@ def test_without_an_initial_delay_the_first_member_gets_its_generation_at_once()
     assert join.response.generation_id == 1
 
 
+ADAPTIVE = GroupLimits(initial_rebalance_delay_ms=3_000, initial_rebalance_pause_ms=100)
+
+
+def test_a_lone_member_waits_for_a_tenth_of_a_second() -> None:
+    world = World(ADAPTIVE)
+    _, join = world.new()
+    world.advance(99)
+    assert join.waits
+    world.advance(1)
+    assert join.response.generation_id == 1
+
+
+def test_a_hundred_members_that_start_together_come_together() -> None:
+    """Each within a tenth of a second after the one before: one generation has them all."""
+    world = World(ADAPTIVE)
+    joins = []
+    for _ in range(100):
+        joins.append(world.new(rebalance=60_000)[1])
+        world.advance(25)
+    assert all(join.waits for join in joins)
+    world.advance(75)
+    assert {join.response.generation_id for join in joins} == {1}
+    assert world.ms == 100 * 25 + 75, "a tenth of a second after the last one came"
+
+
+def test_members_that_keep_coming_do_not_delay_the_first_rebalance_past_the_option() -> None:
+    world = World(ADAPTIVE)
+    _, first = world.new(rebalance=60_000)
+    while first.waits:
+        assert world.ms < 3_000
+        world.advance(50)
+        if first.waits:
+            world.new(rebalance=60_000)
+    assert first.response.generation_id == 1
+
+
+def test_a_delay_shorter_than_the_pause_sets_no_limit() -> None:
+    world = World(GroupLimits(initial_rebalance_delay_ms=100, initial_rebalance_pause_ms=100))
+    _, first = world.new(rebalance=60_000)
+    for _ in range(10):
+        world.advance(50)
+        assert first.waits
+        world.new(rebalance=60_000)
+    world.advance(100)
+    assert first.response.generation_id == 1
+
+
 def test_only_the_leader_hears_who_the_members_are() -> None:
     world = World()
     (one, first), (two, second) = world.new(), world.new()

@@ -94,6 +94,7 @@ def limits(config: BrokerConfig, groups: Mapping[str, Mapping[str, int]]) -> Gro
         session_timeout_ms_max=config.group_max_session_timeout_ms,
         members_max=config.group_max_size,
         initial_rebalance_delay_ms=max(config.group_initial_rebalance_delay_ms, LULL_MS),
+        initial_rebalance_pause_ms=LULL_MS,
         offset_metadata_chars_max=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,

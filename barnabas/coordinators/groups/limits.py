@@ -20,6 +20,8 @@ class GroupLimits:
     session_timeout_ms_max: int = 1_800_000
     members_max: int = 0x7FFF_FFFF
     initial_rebalance_delay_ms: int = 3_000
+    # The first rebalance ends earlier when no member has joined for this time; 0: never earlier.
+    initial_rebalance_pause_ms: int = 0
     # A new member sends no heartbeats while it waits to join: it is removed after this time.
     new_member_join_ms: int = 300_000
     # Of all protocols of a member together: more would not fit into one record of the log.

@@ -79,6 +79,7 @@ class ClassicGroup:
         # Of the first rebalance after EMPTY: the delay under way, and by how much it may grow.
         self.initial_delay: tuple[int, int] | None = None
         self.has_newcomers = False  # since the initial delay began or was extended
+        self.newcomer_ms = 0  # when the last of them came
         self.timers = timers
         self.join_timer: Timer[TimerKey] = Timer(TimerKey(JOIN, id_))
         self.sync_timer: Timer[TimerKey] = Timer(TimerKey(SYNC, id_))

@@ -86,6 +86,7 @@ def _add(
     group.members.add(member, request.protocol_type)
     group.members.wait(member, caller)
     group.has_newcomers = True
+    group.newcomer_ms = now.ms
     group.timers.set(member.session, now.ms + group.limits.new_member_join_ms)
     group.history.happened(cause_of(CauseKind.JOINED, member, request.reason), now)
     group.history.arrived(member.id, member.client_id, member.client_host, now)

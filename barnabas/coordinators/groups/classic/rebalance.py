@@ -52,14 +52,37 @@ def prepare(group: ClassicGroup, now: Now) -> None:
     is_first = group.state is ClassicGroupState.EMPTY
     group.move_to(ClassicGroupState.PREPARING, now)
     if is_first:
-        delay = group.limits.initial_rebalance_delay_ms
-        group.initial_delay = (delay, max(0, group.members.rebalance_timeout_ms() - delay))
+        delay, longest = _first_wait(group)
+        group.initial_delay = (delay, max(0, longest - delay))
         group.has_newcomers = False
         group.timers.set(group.join_timer, now.ms + delay)
     elif all_joined(group):
         complete_join(group, now)
     else:
         group.timers.set(group.join_timer, now.ms + group.members.rebalance_timeout_ms())
+
+
+def _first_wait(group: ClassicGroup) -> tuple[int, int]:
+    """Of the first rebalance: how long it waits at first, and how long at most.
+
+    With a pause it is over when no member has come for so long, after the delay at the latest. A
+    delay that is no longer than the pause sets no limit: members that start together would not
+    come together.
+    """
+    limits = group.limits
+    longest, delay = group.members.rebalance_timeout_ms(), limits.initial_rebalance_delay_ms
+    pause = limits.initial_rebalance_pause_ms
+    if not pause:
+        return delay, longest
+    return min(pause, delay), min(longest, delay) if delay > pause else longest
+
+
+def _next_wait(group: ClassicGroup, now: Now) -> int:
+    """Another member came while the first rebalance waited: how long to wait from now on."""
+    pause = group.limits.initial_rebalance_pause_ms
+    if not pause:
+        return group.limits.initial_rebalance_delay_ms
+    return max(1, group.newcomer_ms + pause - now.ms)
 
 
 def all_joined(group: ClassicGroup) -> bool:
@@ -121,8 +144,9 @@ def join_expired(group: ClassicGroup, now: Now) -> None:
         delay, left = group.initial_delay
         if group.has_newcomers and left:
             group.has_newcomers = False
-            extra = min(group.limits.initial_rebalance_delay_ms, left)
-            group.initial_delay = (extra, max(0, left - delay))
+            extra = min(_next_wait(group, now), left)
+            spent = extra if group.limits.initial_rebalance_pause_ms else delay  # as Kafka counts
+            group.initial_delay = (extra, max(0, left - spent))
             group.timers.set(group.join_timer, now.ms + extra)
             return
     complete_join(group, now)
