@@ -4,6 +4,7 @@ The sliding window behind it: window/. When to use it: docs/WORKERS.md.
 """
 
 import asyncio
+import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,9 @@ from barnabas.config.client import ClientConfig, Settings, Value
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from barnabas.client.workers.runner import Runner
+    from barnabas.client.workers.window.window_view import WindowView
+
     R_co = TypeVar("R_co", bound=Awaitable[Results] | Results, covariant=True, default=None)
 else:  # see client/consumer/message.py
     from typing import TypeVar
@@ -26,6 +30,7 @@ else:  # see client/consumer/message.py
 R = TypeVar("R", bound=Awaitable[Results] | Results)
 """The result of a handler: records to write, or nothing; an awaitable from an asyncio function."""
 _COMMIT_S, _TRANSACTION_S = 1.0, 0.1  # defaults of commit_interval
+_log = logging.getLogger("barnabas.workers")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -50,6 +55,7 @@ class Parallel(Generic[K, V, R_co]):
         self._settings = settings
         self._options = options
         self._stops: list[Callable[[], None]] = []
+        self._runners: list[Runner] = []
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", "handler")
 
@@ -84,10 +90,20 @@ class Parallel(Generic[K, V, R_co]):
             loop.call_soon_threadsafe(runner.stop)
 
         self._stops.append(stop)
+        self._runners.append(runner)
         try:
             await runner.run()
         finally:
+            self._runners.remove(runner)
             self._stops.remove(stop)
+
+    def windows(self) -> "list[WindowView]":
+        """The sliding window of every partition: start, end, what runs, what holds it up.
+
+        On the thread that runs the worker; `print(*handle.windows(), sep="\\n")`. A worker that
+        `run` started logs them when it gets SIGUSR1.
+        """
+        return [view for runner in self._runners for view in runner.windows()]
 
     def stop(self) -> None:
         """End every run of this handler, from any thread."""
@@ -105,11 +121,19 @@ class Parallel(Generic[K, V, R_co]):
 
         for number in watched:
             loop.add_signal_handler(number, stop)
+        if watched:
+            loop.add_signal_handler(signal.SIGUSR1, self._log_windows)
         try:
             await self.serve(**options)
         finally:
             for number in watched:
                 loop.remove_signal_handler(number)
+            if watched:
+                loop.remove_signal_handler(signal.SIGUSR1)
+
+    def _log_windows(self) -> None:
+        for view in self.windows():
+            _log.warning("window of %s", view)
 
 
 class Decorator(Generic[K, V]):

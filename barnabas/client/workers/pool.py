@@ -23,6 +23,7 @@ class Pool(Generic[T]):
         self._calls = SimpleQueue()
         self._threads = 0
         self._busy = 0
+        self._abandoned: set[asyncio.Future[T]] = set()  # their calls still run
 
     def submit(self, call: Callable[[], T]) -> "asyncio.Future[T]":
         """Called on the loop's thread. The future cannot be cancelled: a thread runs to its end."""
@@ -34,6 +35,20 @@ class Pool(Generic[T]):
             threading.Thread(target=self._work, name=name, daemon=True).start()
         self._calls.put((call, future))
         return future
+
+    def abandon(self, future: "asyncio.Future[T]") -> bool:
+        """Cancel the future of a call that hangs, and use another thread in its place.
+
+        The thread ends with its call. False: as many calls hang as there may be threads; then it
+        is waited for.
+        """
+        if future.done() or len(self._abandoned) >= self._size:
+            return False
+        self._abandoned.add(future)
+        self._threads -= 1
+        self._busy -= 1
+        future.cancel()
+        return True
 
     def close(self) -> None:
         for _ in range(self._threads):
@@ -54,10 +69,15 @@ class Pool(Generic[T]):
                 self._loop.call_soon_threadsafe(self._settle, future, result, problem)
             except RuntimeError:
                 return  # the loop is closed: nothing waits for the result
+            if future in self._abandoned:
+                return  # another thread has taken its place
 
     def _settle(
         self, future: "asyncio.Future[T]", result: T | None, problem: BaseException | None
     ) -> None:
+        if future in self._abandoned:
+            self._abandoned.discard(future)
+            return
         self._busy -= 1
         if future.done():
             return

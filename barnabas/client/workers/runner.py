@@ -48,8 +48,9 @@ from barnabas.client.workers.window.effects import (
     WriteTransaction,
 )
 from barnabas.client.workers.window.window import Window
-from barnabas.client.workers.window.window_partition import WindowRecord
+from barnabas.client.workers.window.window_partition import RecordState, WindowRecord
 from barnabas.client.workers.window.window_state import WindowState
+from barnabas.client.workers.window.window_view import WindowView
 from barnabas.config.client import ClientConfig, Settings, Value
 from barnabas.model.errors import KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
@@ -101,6 +102,11 @@ class Runner:
     def stop(self) -> None:
         """Let handlers finish, commit, and leave the group."""
         self._stop.set()
+
+    def windows(self) -> list[WindowView]:
+        """Of every partition that this worker has, while it runs."""
+        window = getattr(self, "_window", None)
+        return [] if window is None else window.views()
 
     async def run(self) -> None:
         cluster = open_cluster(self._settings, self._all_options())
@@ -279,8 +285,12 @@ class Runner:
         match effect:
             case Cancel():
                 call = self._calls.get(effect.entry)
-                if call is not None and not self._blocking:
+                if call is None:
+                    return
+                if self._pool is None:
                     call.cancel()
+                elif effect.entry.state is RecordState.RUNNING:  # it timed out: it may hang
+                    self._pool.abandon(call)
             case Pause():
                 if effect.at in self.consumer.assignment():
                     self.consumer.pause(effect.at)

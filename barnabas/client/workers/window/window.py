@@ -22,6 +22,7 @@ from barnabas.client.workers.window.window_partition import (
     WindowRecord,
 )
 from barnabas.client.workers.window.window_state import Guarantee, WindowState
+from barnabas.client.workers.window.window_view import WindowView, view_of
 from barnabas.model.ids import TopicPartition
 
 G = TypeVar("G", bound=Guarantee)
@@ -203,6 +204,10 @@ class Window(Generic[G]):
         return min((at for at in deadlines if at is not None), default=None)
 
     # What a driver may read
+
+    def views(self) -> list[WindowView]:
+        """For people: where each window begins and ends, and what holds it up."""
+        return [view_of(share) for share in self._state.shares.values()]
 
     @property
     def partitions(self) -> list[TopicPartition]:
