@@ -40,7 +40,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench console-large cluster-clients secured-clients sim sim-bugs histories lives fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench console-large cluster-clients secured-clients sim sim-bugs histories lives fixture-tests tour fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -125,6 +125,12 @@ histories: $(COMPILED) ## HISTORIES random histories of consumer groups
 
 lives: $(COMPILED) ## LIVES random lives of a log against a model
 	LIVES=$(LIVES) $(PYTEST) -n auto tests/simulator/test_log_life.py
+
+fixture-tests: $(COMPILED) ## 1,000 tests with the fixture `kafka`, which must leave nothing behind
+	FIXTURE_TESTS=1000 $(PYTEST) tests/testing/test_plugin.py
+
+tour: $(COMPILED) ## every chapter of `barnabas tour`, and every claim it makes
+	WHOLE_TOUR=1 $(PYTEST) tests/cli/test_tour.py
 
 fuzz: $(COMPILED) ## REQUESTS mutated requests against a broker
 	$(PY) -m tests.fuzz --requests $(REQUESTS)

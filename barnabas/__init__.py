@@ -4,7 +4,7 @@ The names of the client are here: `from barnabas import Admin`; the same, blocki
 `barnabas.sync`. Each is imported when it is first used.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.model.lazy import lazy_names
 from barnabas.model.version import VERSION
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.membership import Cause
     from barnabas.client.consumer.message import Message
     from barnabas.client.consumer.offset_lookup import Committed, Rebalancing
+    from barnabas.client.consumer.one_poll import WokenUp
     from barnabas.client.consumer.partition_consumer import PartitionConsumer
     from barnabas.client.group_metadata import GroupMetadata
     from barnabas.client.producer.accumulator import BufferFull
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
         Retriable,
     )
     from barnabas.model.ids import TopicPartition
+
+    # Of barnabas.notebook, which is above the modules that ask for our version.
+    def start(brokers: int = 1, **settings: object) -> Any: ...
+    def connect(bootstrap_servers: str = "localhost:9092") -> Any: ...
+
 
 __version__ = VERSION
 
@@ -69,10 +75,13 @@ __all__ = [
     "Retry",
     "TopicPartition",
     "Unreadable",
+    "WokenUp",
+    "connect",
     "parallel",
     "per_batch",
     "per_range",
     "per_thread",
+    "start",
 ]
 
 _WHERE = {
@@ -102,10 +111,13 @@ _WHERE = {
     "Retry": "barnabas.client.workers.policy",
     "TopicPartition": "barnabas.model.ids",
     "Unreadable": "barnabas.client.consumer.deserializing",
+    "WokenUp": "barnabas.client.consumer.one_poll",
+    "connect": "barnabas.notebook.notebook",
     "parallel": "barnabas.client.workers.parallel",
     "per_batch": "barnabas.client.workers.per_batch",
     "per_range": "barnabas.client.workers.per_range",
     "per_thread": "barnabas.client.workers.per_thread",
+    "start": "barnabas.notebook.notebook",
 }
 
 __getattr__, __dir__ = lazy_names(globals(), _WHERE)

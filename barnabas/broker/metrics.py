@@ -114,6 +114,9 @@ class _Collector:
         labels = ["topic", "partition"]
         yield from _compaction(broker.cleaner, broker.topics, broker.clock.wall_ms())
         end = GaugeMetricFamily("barnabas_log_end_offset", "Next offset.", labels=labels)
+        high = GaugeMetricFamily(
+            "barnabas_high_watermark", "Consumers read up to this offset.", labels=labels
+        )
         start = GaugeMetricFamily("barnabas_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("barnabas_log_bytes", "Bytes on disk.", labels=labels)
         transactional: list[Partition] = []
@@ -126,9 +129,10 @@ class _Collector:
                     transactional.append(partition)
                 values = [topic.name, str(partition.name.partition)]
                 end.add_metric(values, partition.log.end_offset)
+                high.add_metric(values, partition.log.high_watermark)
                 start.add_metric(values, partition.log.start_offset)
                 size.add_metric(values, partition.log.size)
-        yield from (end, start, size)
+        yield from (end, high, start, size)
         if broker.cluster is not None and broker.replicas is not None:
             from barnabas.broker.cluster import metrics as cluster_metrics
 

@@ -19,10 +19,15 @@ from barnabas.model.errors import KafkaError
 COMMANDS = {
     "up": "Run a broker here, in the foreground, or a cluster of several.",
     "status": "Show the brokers, the controller, and what is wrong.",
+    "tour": "A guided run: each idea of the documentation, shown on a cluster of its own.",
+    "doctor": "Check this machine: versions, limits, disk, ports, Java, clock.",
     "demo": "A broker, a stream of orders, three pipelines on Spark, and counts that agree.",
     "topic": "List, create, describe, configure and delete topics.",
     "produce": "Write records to a topic, from lines on standard input.",
     "consume": "Read records from a topic.",
+    "gen": "Make sample records: orders, clicks, sensors, or your own.",
+    "record": "Write a topic to a file.",
+    "replay": "Write such a file to a topic, at any speed.",
     "cluster": "Look at a cluster of brokers, move replicas, elect leaders.",
     "group": "List, describe, watch and explain consumer groups; move their offsets.",
     "txn": "List, describe and explain transactions; abort one.",
@@ -30,6 +35,7 @@ COMMANDS = {
     "user": "Create, list and delete users of SCRAM, and change their passwords.",
     "acl": "Change, list and check access rules; explain why a request is denied.",
     "quota": "Set, describe and delete limits of users, clients and addresses.",
+    "keeper": "Look at the store that brokers share: nodes, contents, changes.",
     "log": "Look into the files of a log: dump, verify, repair.",
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",
@@ -40,6 +46,9 @@ COMMANDS = {
 FOLDERS = {  # of the commands that are not in cli/ itself
     **dict.fromkeys(("acl", "quota", "tls", "user"), "cli.security"),
     **dict.fromkeys(("console", "sql"), "cli.looking"),
+    **dict.fromkeys(("gen", "record", "replay"), "cli.recordings"),
+    **dict.fromkeys(("doctor", "keeper", "log"), "cli.machine"),
+    "tour": "cli.tours",
 }
 
 _TEXT_SHOWN_MAX = 100

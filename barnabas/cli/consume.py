@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli.formats import Formatter, compile_format
+from barnabas.cli.names import complete_topic
 from barnabas.cli.offsets import BEGINNING, resolve
 from barnabas.cli.options import cluster_options, open_cluster
 from barnabas.cli.topic import find_topic, offsets_range, partitions_option, select_partitions
@@ -13,14 +14,14 @@ from barnabas.client.consumer.json_lines import to_json
 
 if TYPE_CHECKING:
     from barnabas.client.blocking.partition_consumer import PartitionConsumer
-    from barnabas.client.consumer.message import Raw
+    from barnabas.client.consumer.message import Raw, RawMessage
 
 _BUFFER_SIZE = 1 << 16
 _BATCH = 1_000
 
 
 @click.command(context_settings={"max_content_width": 100})
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @click.option(
     "-o",
     "--offset",
@@ -57,7 +58,10 @@ def command(
     as_json: bool,
     null: bool,
 ) -> None:
-    """Read records from a topic."""
+    """Read records from a topic.
+
+    Records of __consumer_offsets and __transaction_state are shown decoded, unless -f is given.
+    """
     from barnabas.client.blocking.admin import Admin
     from barnabas.client.blocking.partition_consumer import PartitionConsumer
 
@@ -65,6 +69,8 @@ def command(
         raise click.UsageError("-f and -J exclude each other")
     range_ = offsets_range(words)
     formatter = _formatter(format_, as_json, null)
+    if format_ is None and topic.startswith("__"):
+        formatter = _decoded(formatter)
     # If retention deletes records during the read, only those are skipped.
     with open_cluster(ctx, {"auto.offset.reset": "earliest"}) as cluster:
         admin = Admin(cluster=cluster)
@@ -102,3 +108,19 @@ def _formatter(format_: str | None, as_json: bool, null: bool) -> Formatter:
         return compile_format("%s\\n" if format_ is None else format_, b"NULL" if null else None)
     except ValueError as problem:
         raise click.UsageError(f"-f {problem}") from None
+
+
+def _decoded(otherwise: Formatter) -> Formatter:
+    """Records of the broker's own topics as JSON lines; others as they are."""
+    import json
+
+    from barnabas.coordinators.record_text import described
+
+    def formatter(message: "RawMessage") -> bytes:
+        found = described(message.topic, message.key, message.value)
+        if found is None:
+            return otherwise(message)
+        where = {"partition": message.partition, "at": message.offset}
+        return json.dumps({**where, **found}, ensure_ascii=False).encode() + b"\n"
+
+    return formatter

@@ -8,6 +8,7 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.names import complete_topic
 from barnabas.cli.options import cluster_options, open_cluster
 from barnabas.cli.render import output_option, render
 from barnabas.cli.topic import find_topic
@@ -91,7 +92,7 @@ def list_(ctx: click.Context, max_left: int | None, output: str) -> int:
 
 
 @command.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @filter_options
 @click.option("-c", "--count", type=click.IntRange(1), help="At most this many.")
 @output_option
@@ -124,7 +125,7 @@ def show(ctx: click.Context, /, topic: str, count: int | None, output: str, **op
 
 
 @command.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @filter_options
 @click.option(
     "--to", metavar="TOPIC", help="Send them to this topic instead of their original topic."

@@ -71,18 +71,20 @@ def list_(ctx: click.Context, every: bool, output: str) -> None:
 @click.pass_context
 def describe(ctx: click.Context, group: str, max_lag: int | None, output: str) -> int:
     """Show a group: state, members, what each owns, lag, time to catch up, last rebalances."""
+    from barnabas.cli.groups.offsets_topic import offsets_partition
     from barnabas.client.groups.text import PARTITION_COLUMNS, description, document, partition_row
 
     with open_admin(ctx) as admin:
         report = find_group(admin, group)
+        offsets_in = offsets_partition(admin, group)
     output = chosen_output(output)
     if output == "table":
-        click.echo(description(report), nl=False)
+        click.echo(description(report, offsets_in), nl=False)
     elif output == "csv":
         rows = [partition_row(partition) for partition in report.partitions]
         render(rows, PARTITION_COLUMNS, output)
     else:
-        write_document(document(report), output)
+        write_document({**document(report), "offsets_partition": offsets_in}, output)
     if max_lag is None or (report.lag_max <= max_lag and not report.is_unknown):
         return exits.OK
     if report.is_unknown:

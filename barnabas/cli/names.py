@@ -37,6 +37,14 @@ def complete_names(
         return []
 
 
+def complete_topic(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Topics; the broker's own only when their name was begun."""
+    own = begun.startswith("_")
+    return complete_names(
+        ctx, begun, lambda admin: [t for t in sorted(admin.topics().topics) if own or t[:2] != "__"]
+    )
+
+
 def checked_name(ctx: click.Context, name: str, metavar: str, if_empty: str) -> str:
     if not name:
         raise click.UsageError(if_empty, ctx)

@@ -10,6 +10,7 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.formats import raw, unescape
+from barnabas.cli.names import complete_topic
 from barnabas.cli.options import client_settings, cluster_options
 from barnabas.client.consumer.json_lines import from_json
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
@@ -36,7 +37,7 @@ class _Input(NamedTuple):
 
 
 @click.command(context_settings={"max_content_width": 100})
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @click.option("-p", "--partition", type=click.IntRange(0), help="[default: by key]")
 @click.option("-k", "--key", help="The key of every record.")
 @click.option("-K", "--key-delimiter", help="The text between key and value on a line.")

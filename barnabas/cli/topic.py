@@ -6,6 +6,7 @@ import click
 
 from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.names import complete_topic
 from barnabas.cli.offsets import OffsetRangeOption, parse_range, resolve
 from barnabas.cli.options import cluster_options, open_admin, pairs
 from barnabas.cli.render import output_option, render
@@ -103,12 +104,16 @@ def create(
 
 
 @command.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @output_option
 @cluster_options
 @click.pass_context
 def describe(ctx: click.Context, topic: str, output: str) -> None:
-    """Show the partitions of a topic, with leaders, replicas and offsets."""
+    """Show the partitions of a topic, with leaders, replicas and offsets.
+
+    Consumers read up to HIGH WATERMARK. The leader's log may go on to LOG END: those records are
+    not on all in-sync replicas yet.
+    """
     with open_admin(ctx) as admin:
         found = find_topic(admin, topic)
         led = [p for p in found.partitions if p.leader >= 0]
@@ -131,6 +136,8 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
                 "in_sync": partition.in_sync,
                 "start": starts.get(at),
                 "end": ends.get(at),
+                "high_watermark": ends.get(at),
+                "log_end": _log_end(log),
                 **({} if log is None else {"bytes": log.bytes, "segments": log.segments}),
             }
         )
@@ -138,15 +145,20 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
             rows[-1] |= {"lag": _lag(log), "replica_lags": _replica_lags(log, partition.replicas)}
         if log is not None and compacted:
             rows[-1] |= {"dirty_bytes": log.dirty_bytes, "compaction": log.cleaning}
-    columns = ["partition", "leader", "epoch", "replicas", "in_sync", "start", "end"]
-    columns += ["lag"] if replicated else []
+    columns = ["partition", "leader", "epoch", "replicas", "in_sync", "start", "high_watermark"]
+    columns += ["log_end", "lag"] if replicated else []
     columns += ["bytes", "segments"] if logs else []
     columns += ["dirty_bytes", "compaction"] if compacted else []
     render(rows, columns, output)
 
 
+def _log_end(log: "DescribedLog | None") -> int | None:
+    """The offset after the last record of the leader's log, committed or not; None: not known."""
+    return log.replicas[0].end if log is not None and log.replicas else None
+
+
 @command.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @click.option("--set", "put", metavar="NAME=VALUE", multiple=True, help="Set an option.")
 @click.option("--reset", metavar="NAME", multiple=True, help="Reset an option to its default.")
 @click.option("-a", "--all", "with_defaults", is_flag=True, help="Show defaults too.")
@@ -181,7 +193,7 @@ def config(
 
 
 @command.command("add-partitions")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @click.argument("count", type=click.IntRange(1, 1_000_000))
 @cluster_options
 @click.pass_context
@@ -194,7 +206,7 @@ def add_partitions(ctx: click.Context, topic: str, count: int) -> None:
 
 
 @command.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @click.option(
     "-o",
     "--before",

@@ -66,6 +66,8 @@ def broker_option(name: str) -> Option[Any]:
         from barnabas.config.kafka_options import ignored_option
 
         return ignored_option(name)
+    if older := unsupported.OLD_BROKER.get(name):
+        raise invalid(f"broker option {name}: {older}")
     raise invalid(f"unknown broker option {name[:100]!r}{nearest(name, broker.OPTIONS)}")
 
 

@@ -193,6 +193,7 @@ class ClientConfig(SecurityClientOptions):
         Int(min=0),
         2_147_483_647,
         "How often a batch is retried; `delivery.timeout.ms` is the better limit.",
+        ("message.send.max.retries",),
     )
     delivery_timeout_ms = _option(
         "delivery.timeout.ms",
@@ -349,6 +350,10 @@ def _put(given: dict[str, str], name: str, value: object, said: str) -> None:
             f" there are: {', '.join(each for each in OPTIONS if each.startswith(_SECURITY))}"
         )
     if name not in OPTIONS and name not in _OLDER_NAMES:
+        from barnabas.config.unsupported import OLD_CLIENT
+
+        if name in OLD_CLIENT:
+            raise invalid(f"client option {said[:100]}: {OLD_CLIENT[name]}")
         known = {**OPTIONS, **_OLDER_NAMES}
         hint = nearest(said, _PARAMETERS) or nearest(name, known)
         raise invalid(f"unknown client option {said[:100]!r}{hint}")

@@ -37,6 +37,8 @@ class Pipe:
     Always: empty between two calls.
     """
 
+    _closed = True  # until it is open
+
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -44,6 +46,7 @@ class Pipe:
         except OSError:  # more than fs.pipe-max-size allows this user
             self._size = fcntl.fcntl(self._write, fcntl.F_GETPIPE_SZ)
         self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        self._closed = False
 
     def send(self, to: int, slice_: FileSlice, more: bool) -> int:
         """Bytes that socket `to` took from the start of the slice."""
@@ -63,10 +66,15 @@ class Pipe:
                 left -= os.splice(self._read, self._nowhere, left)
         return count
 
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            for fd in (self._read, self._write, self._nowhere):
+                os.close(fd)
+
     def __del__(self) -> None:
         """The last stream that used it is closed."""
-        for fd in (self._read, self._write, self._nowhere):
-            os.close(fd)
+        self.close()
 
 
 class SocketStream:
@@ -220,6 +228,10 @@ class SocketListening:
             self._loop.remove_reader(listening_socket.fileno())
             listening_socket.close()
         self._close_reserve()
+
+    def release(self) -> None:
+        """After `close`, once no connection sends: for programs that stop brokers and go on."""
+        self._pipe.close()
 
     def _close_reserve(self) -> None:
         """Only once: afterwards the same number may belong to another file."""

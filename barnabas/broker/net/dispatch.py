@@ -155,6 +155,8 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.requests: dict[int, list[int]] = {key: [0] for key in HANDLERS}
+        # Wraps each handler when its route is looked up: faults of barnabas.testing.
+        self.wrap: Callable[[int, Callable[..., Any]], Callable[..., Any]] | None = None
 
     def __call__(
         self, connection: Connection, frame: memoryview
@@ -252,6 +254,8 @@ class Dispatcher:
         decode: Callable[[memoryview, int, int], Any] = known.request.decode
         if quotas is not None:
             decode, handle = quotas.limited(key, decode, handle)
+        if self.wrap is not None:
+            handle = self.wrap(key, handle)
         route = Route(decode, handle, lane, self.requests[key])
         self._routes[key, version] = route
         return route

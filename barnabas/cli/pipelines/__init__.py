@@ -5,5 +5,6 @@ spark_cluster: `pipeline cluster up`
 terminal: the progress of a run on a terminal
 errors: how commands of pipelines fail: lines on stderr, and an exit code
 demo: the pipelines of `barnabas demo`
+drawing: lines that are drawn again on a terminal
 demo_counts: counts what a demo has stored
 """

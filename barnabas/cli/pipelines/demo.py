@@ -17,8 +17,8 @@ import click
 from barnabas.cli import exits
 from barnabas.cli.brokers.console_process import demo_console
 from barnabas.cli.demo import broker, called, directory, steps, wait_for_interrupt
-from barnabas.cli.drawing import Drawing
 from barnabas.cli.pipelines.demo_counts import agreed, count, lags, tables
+from barnabas.cli.pipelines.drawing import Drawing
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.producer import Producer
 from barnabas.client.producer.batches import RecordMetadata

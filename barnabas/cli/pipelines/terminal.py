@@ -9,7 +9,7 @@ from typing import Self
 
 import click
 
-from barnabas.cli.drawing import Drawing
+from barnabas.cli.pipelines.drawing import Drawing
 from barnabas.model.words import printable
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 

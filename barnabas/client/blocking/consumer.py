@@ -9,6 +9,7 @@ from typing import Any
 
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.messages import BlockingMessages
+from barnabas.client.blocking.net import mirrored
 from barnabas.client.consumer.consumer import Callback, sorted_out
 from barnabas.client.consumer.consumer import Consumer as Flows
 from barnabas.client.consumer.deserializing import ConsumerInterceptor
@@ -54,6 +55,13 @@ class Consumer(BlockingMessages[K, V]):
 
     def subscription(self) -> Subscription:
         return self._body.subscription()
+
+    unsubscribe = mirrored(Flows[Any, Any].unsubscribe)
+
+    @property
+    def state(self) -> str:
+        """`closed`, `unjoined` (it joins when it is polled), `joining`, `syncing`, `stable`, ..."""
+        return self._body.state
 
     @property
     def member_id(self) -> str:

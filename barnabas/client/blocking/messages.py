@@ -50,6 +50,10 @@ class BlockingMessages(Generic[K, V]):
         """The next message; TimeoutError if none comes in `timeout` seconds."""
         return run(self._body.getone(timeout))
 
+    def wakeup(self) -> None:
+        """From any thread: the call that waits for a message, or the next one, raises WokenUp."""
+        self._body.wakeup()
+
     close = mirrored(Flows[Any, Any].close)
     position = mirrored(Flows[Any, Any].position)
     seek = mirrored(Flows[Any, Any].seek)

@@ -7,6 +7,7 @@ Not here: polling (message_stream.py), fetching (reader.py), the group protocols
 execution (client/consumer/membership/).
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -37,6 +38,8 @@ from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Fenced
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import ProtocolMessage as WireMessage
+
+_log = logging.getLogger("barnabas.client")
 
 Callback = Callable[[Any, list[TopicPartition], Cause], Any]
 """Of (consumer, partitions, cause); may be a coroutine function."""
@@ -91,6 +94,16 @@ class Consumer(MessageStream[K, V]):
                 f"heartbeat.interval.ms is {config.heartbeat_interval_ms}: it must be below"
                 f" session.timeout.ms, {config.session_timeout_ms}"
             )
+        if config.group_protocol == "classic" and (
+            config.session_timeout_ms < 3 * config.heartbeat_interval_ms
+        ):
+            _log.warning(
+                "group %s: session.timeout.ms is %d, less than three times heartbeat.interval.ms,"
+                " %d: one or two late heartbeats remove this consumer from its group",
+                self._group_id,
+                config.session_timeout_ms,
+                config.heartbeat_interval_ms,
+            )
 
     # --- what is read ---
 
@@ -108,6 +121,26 @@ class Consumer(MessageStream[K, V]):
 
     def subscription(self) -> Subscription:
         return self._wanted
+
+    async def unsubscribe(self) -> None:
+        """Leave the group now; used messages are committed first. `subscribe` joins it again."""
+        self._cluster.net.check_owner()
+        self._wanted = Subscription()
+        if self._member is None:
+            return
+        partitions = self.assignment()
+        if self._auto_commit:
+            await self._commit_last()
+        await self._leave(_UNSUBSCRIBED)
+        self._member = None
+        self._remove(partitions)
+
+    @property
+    def state(self) -> str:
+        """`closed`, `unjoined` (it joins when it is polled), `joining`, `syncing`, `stable`, ..."""
+        if self._one_poll.closed:
+            return "closed"
+        return "unjoined" if self._member is None else self._member.state
 
     @property
     def member_id(self) -> str:
@@ -223,19 +256,19 @@ class Consumer(MessageStream[K, V]):
         finally:
             self._remove(partitions)
 
-    async def _leave(self) -> None:
+    async def _leave(self, why: str = "") -> None:
         if self._member is None:
             return
         partitions = self.assignment()
         if partitions and self._on_revoked is not None:
-            cause = Cause("closed", "this consumer is being closed", self.generation)
+            cause = Cause("closed", why or "this consumer is being closed", self.generation)
             try:
                 await called(self._on_revoked, self._owner, partitions, cause)
             except Exception:
                 # the callback failed, leaving the group may still work
-                await self._member.leave(_CLOSED)
+                await self._member.leave(why or _CLOSED)
                 raise
-        await self._member.leave(_CLOSED)
+        await self._member.leave(why or _CLOSED)
 
 
 def sorted_out(what: Sequence[Wanted | Settings]) -> tuple[list[Wanted], Settings]:
@@ -251,4 +284,5 @@ def sorted_out(what: Sequence[Wanted | Settings]) -> tuple[list[Wanted], Setting
 
 
 _CLOSED = "the consumer was closed"
+_UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 _PLAIN_FLAGS = 32  # re.UNICODE, which every pattern of text has

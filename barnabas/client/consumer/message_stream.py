@@ -194,6 +194,11 @@ class MessageStream(Seeking, Generic[K, V]):
         self._group_look_at = 0.0
         self._reader.wake_up.notify()
 
+    def wakeup(self) -> None:
+        """From any thread: the call that waits for a message, or the next one, raises WokenUp."""
+        self._one_poll.woken = True
+        self._reader.wake_up.notify()
+
     def _remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these partitions, and drop their messages of the current batch."""
         gone = set(partitions)
@@ -208,6 +213,7 @@ class MessageStream(Seeking, Generic[K, V]):
     async def _poll_alone(self, count_max: int, deadline: int | None) -> list[RawMessage]:
         while True:
             self._in_hand = {}
+            self._one_poll.check_woken()
             await self._before_poll(self._reader.positions, deadline)
             before = self._reader.positions() if self._auto_commit else {}
             taken = await self._reader.poll(count_max, self._until(deadline), self._others())
@@ -218,6 +224,7 @@ class MessageStream(Seeking, Generic[K, V]):
                     return taken
                 if messages := self._deserializing.messages_of(taken):
                     return messages  # otherwise the interceptors dropped all of them
+            self._one_poll.check_woken()
             if deadline is not None and self._cluster.net.now_ms() >= deadline:
                 return []
             if self._reader.progress.finished:
@@ -367,8 +374,8 @@ class MessageStream(Seeking, Generic[K, V]):
         if self._owns_cluster:
             self._cluster.close()
 
-    async def _leave(self) -> None:
-        """The group's steps at a close."""
+    async def _leave(self, why: str = "") -> None:
+        """The group's steps at a close, or when it is left for another reason."""
 
 
 _made: "WeakSet[MessageStream[Any, Any]]" = WeakSet()

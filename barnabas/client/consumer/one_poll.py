@@ -10,6 +10,10 @@ from barnabas.model.errors import Code, InvalidRequest
 R = TypeVar("R")
 
 
+class WokenUp(Exception):
+    """`wakeup()` was called: no message was lost, and the consumer can be used on."""
+
+
 class OnePoll:
     """Of one consumer, which sets `closed` at its end."""
 
@@ -17,6 +21,12 @@ class OnePoll:
         self._net = net
         self._polling = False
         self.closed = False
+        self.woken = False  # the poll that runs, or the next one, raises WokenUp
+
+    def check_woken(self) -> None:
+        if self.woken:
+            self.woken = False
+            raise WokenUp("wakeup() was called on this consumer")
 
     async def run(self, flow: Coroutine[Any, Any, R]) -> R:
         """Runs the flow, unless the consumer is closed, polled, or not this task's or thread's."""

@@ -243,7 +243,7 @@ class ZookeeperFlows(MessageStream[Raw, Raw]):
 
     # --- the end ---
 
-    async def _leave(self) -> None:
+    async def _leave(self, why: str = "") -> None:
         if self._member is None:
             return
         member, self._member = self._member, None

@@ -39,13 +39,14 @@ def headline(report: GroupReport) -> str:
     )
 
 
-def description(report: GroupReport) -> str:
-    """The whole report, for people."""
+def description(report: GroupReport, offsets_in: str = "") -> str:
+    """The whole report, for people. `offsets_in`: the partition with its offsets, and why."""
     facts = [
         ("group", report.group),
         ("state", _state(report)),
         ("protocol", f"{report.type}{', ' + report.assignor if report.assignor else ''}"),
         ("coordinator", report.coordinator),
+        *([("offsets", offsets_in)] if offsets_in else []),
         ("lag", _lag(report)),
     ]
     width = max(len(name) for name, _ in facts)

@@ -137,6 +137,23 @@ class GroupShard:
         kind, group_id, member_id = timer.key
         if kind == RETENTION:
             return retention.check(state, now)
+        return self._over(kind, group_id, member_id, now)
+
+    def session_over(self, group_id: str, member_id: str, now: Now) -> Outcome[Record]:
+        """As if the session of a member had timed out: for tests of applications."""
+        return self._over(SESSION, group_id, member_id, now)
+
+    def rejoin_all(self, group_id: str, now: Now) -> Outcome[Record]:
+        """Every member of a classic group must join again: for tests of applications."""
+        group = self._state.active.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            return Outcome()
+        group.history.happened(RebalanceCause(CauseKind.REQUESTED), now)
+        rebalance.rebalance(group, now)
+        return self._state.take(group)
+
+    def _over(self, kind: str, group_id: str, member_id: str, now: Now) -> Outcome[Record]:
+        state = self._state
         group = state.active.get(group_id)
         if group is None:
             return Outcome()

@@ -55,6 +55,10 @@ def chosen(wanted: Iterable[str | Assignor]) -> tuple[Assignor, ...]:
     for one in wanted:
         if isinstance(one, str):
             name = one.strip()
+            if name.endswith("Assignor"):
+                from barnabas.config.unsupported import assignor_name
+
+                name = assignor_name(name)
             if name not in ASSIGNORS:
                 hint = nearest(name, ASSIGNORS)
                 raise invalid(f"partition.assignment.strategy: no assignor {name[:100]!r}{hint}")

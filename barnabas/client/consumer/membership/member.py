@@ -90,6 +90,14 @@ class MembershipDriver:
         return self._machine.standing
 
     @property
+    def state(self) -> str:
+        """The state of the membership machine, in lower case."""
+        state = getattr(self._machine, "state", None)
+        if state is None:
+            return "joining" if self.standing is None else "stable"
+        return str(state.name).lower()
+
+    @property
     def error_text(self) -> str:
         """Why this consumer last lost partitions, or why it is not in its group."""
         cause = self._machine.left_because if self.standing is None else None

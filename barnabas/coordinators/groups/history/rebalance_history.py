@@ -54,6 +54,7 @@ class CauseKind(Enum):
     CONVERTED = "the group changed from one protocol to the other"
     NOT_STORED = "the broker could not write the assignment to its log"
     OVER_CAPACITY = "the group has more members than group.max.size"
+    REQUESTED = "a test asked for a rebalance"
 
 
 @dataclass(frozen=True, slots=True)

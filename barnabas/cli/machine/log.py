@@ -95,26 +95,33 @@ def _row(path: str, seen: InspectedBatch) -> Row:
 
 
 def _dump_records(disk: SystemDisk, path: str, output: str) -> None:
+    from barnabas.coordinators.record_text import described
     from barnabas.wire.records import decode_batch
 
+    topic = os.path.basename(os.path.dirname(path)).rpartition("-")[0]
     file = disk.open(path)
     try:
         for seen in survey.batches(file):
             if seen.header is None:
                 continue
             for record in decode_batch(file.read(seen.position, seen.size), crc=False):
-                row = {
+                row: Row = {
                     "offset": record.offset,
                     "time": record.timestamp,
                     "key": _shown(record.key),
                     "value": _shown(record.value),
                     "headers": [[key, _shown(value)] for key, value in record.headers],
                 }
-                if output == "table":
-                    line = f"  {record.offset}  {record.timestamp}  {row['key']}  {row['value']}"
-                    click.echo(line)
-                else:
+                decoded = described(topic, record.key, record.value)
+                if decoded is not None:
+                    row["decoded"] = decoded
+                if output != "table":
                     click.echo(json.dumps(row))
+                    continue
+                content = f"{row['key']}  {row['value']}"
+                if decoded is not None:
+                    content = json.dumps(decoded, ensure_ascii=False)
+                click.echo(f"  {record.offset}  {record.timestamp}  {content}")
     finally:
         file.close()
 

@@ -1,0 +1,10 @@
+"""Barnabas in a notebook: a broker in this process, topics and groups that show themselves.
+
+    kafka = barnabas.start()
+    kafka.topic("orders").send({"id": 1})
+    kafka.topic("orders")
+
+notebook: `start`, `connect`, and what they return
+tables: records as Arrow, pandas or polars
+shown: HTML, escaped
+"""

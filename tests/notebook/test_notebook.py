@@ -1,0 +1,65 @@
+"""A notebook: three lines to a record, objects that show themselves, and the quickstart."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+import barnabas
+from barnabas.model.errors import InvalidRequest
+from barnabas.notebook.tables import span_ms
+
+QUICKSTART = Path(__file__).resolve().parents[2] / "docs/notebooks/quickstart.ipynb"
+
+
+def test_three_lines_to_a_record() -> None:
+    began = time.monotonic()
+    kafka = barnabas.start()
+    try:
+        kafka.topic("orders").send({"id": 1})
+        assert kafka.topic("orders").to_arrow(json=True)["id"].to_pylist() == [1]
+        assert time.monotonic() - began < 20, "a busy machine may need long, but not that long"
+        assert repr(kafka.topic("orders")) == "<topic 'orders', 1 records>"
+    finally:
+        kafka.stop()
+    assert repr(kafka) == "<barnabas, stopped>"
+
+
+def test_hostile_names_and_values_are_text() -> None:
+    kafka = barnabas.start()
+    try:
+        topic = kafka.create_topic("orders")
+        topic.send("<script>alert(1)</script>", b"\xff\x00", None, key="<b>")
+        shown = topic._repr_html_() + kafka._repr_html_()
+        assert "<script>" not in shown
+        assert "<b>&lt;" not in shown
+        assert "&lt;script&gt;" in shown
+        assert list(topic.to_pandas(last=2)["value"]) == [b"\xff\x00", None]
+    finally:
+        kafka.stop()
+
+
+def test_the_time_of_last_is_checked() -> None:
+    assert (span_ms("10s"), span_ms("1.5h"), span_ms("2 d")) == (10_000, 5_400_000, 172_800_000)
+    with pytest.raises(InvalidRequest, match="expected a time"):
+        span_ms("soon")
+
+
+def test_the_quickstart_runs_cell_by_cell() -> None:
+    """As Jupyter runs it, in one namespace; what a cell shows must have a representation."""
+    names: dict[str, object] = {}
+    for cell in json.loads(QUICKSTART.read_text())["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        *before, last = "".join(cell["source"]).splitlines()
+        source = "".join(cell["source"])
+        try:
+            compiled = compile(last, "cell", "eval")
+        except SyntaxError:
+            exec(compile(source, "cell", "exec"), names)
+            continue
+        exec(compile("\n".join(before), "cell", "exec"), names)
+        shown = eval(compiled, names)
+        show = getattr(shown, "_repr_html_", None) or shown.__repr__
+        assert show()

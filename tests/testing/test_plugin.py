@@ -1,0 +1,96 @@
+"""The plugin in a pytest of its own: what it prints, what it costs, what it leaves behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COUNT = int(os.environ.get("FIXTURE_TESTS", "60"))
+
+FAILING = """
+import pytest
+
+def test_behind(kafka):
+    kafka.create_topic("orders", 2)
+    kafka.produce("orders", [b"x"], partition=1)
+    assert kafka.values("orders") == []
+
+@pytest.mark.kafka(broker=3)
+def test_misspelled(kafka):
+    pass
+"""
+UNUSED = """
+import sys
+
+def test_nothing():
+    loaded = [name for name in sys.modules if name.startswith("barnabas.")]
+    assert not [name for name in loaded if name.startswith(("barnabas.broker", "barnabas.client"))]
+    assert "asyncio" not in sys.modules
+"""
+MANY = """
+import os
+import threading
+
+import pytest
+
+def open_files():
+    return sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+                  if os.path.exists(f"/proc/self/fd/{fd}"))
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left(kafka_session, tmp_path_factory):
+    from barnabas.testing import Kafka
+    with Kafka() as first:  # what is made once: codes, modules
+        first.create_topic("orders")
+        first.produce("orders", [b"x"])
+        assert first.values("orders") == [b"x"]
+    files, threads = open_files(), threading.active_count()
+    shared = {name for name in os.listdir("/dev/shm") if name.startswith("barnabas-test-")}
+    yield
+    assert threading.active_count() == threads, threading.enumerate()
+    assert len(open_files()) <= len(files), (files, open_files())
+
+@pytest.mark.parametrize("number", range(COUNT))
+def test_one(kafka, number):
+    kafka.create_topic("orders")
+    kafka.produce("orders", [b"x"])
+    assert kafka.values("orders") == [b"x"]
+"""
+
+
+def run(directory: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (directory / "test_it.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "barnabas.testing.plugin"]
+    plugins = ["-p", "no:randomly", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [*command, *plugins, *options],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_failed_test_shows_what_its_broker_has(tmp_path: Path) -> None:
+    done = run(tmp_path, FAILING)
+    assert "topic 'orders': 0: 0 to 0, 1: 0 to 1" in done.stdout
+    assert "no groups" in done.stdout
+    assert "@pytest.mark.kafka takes brokers, clock, settings, process" in done.stdout
+    assert "1 failed, 1 error" in done.stdout
+
+
+def test_a_suite_that_does_not_use_it_loads_nothing_of_a_broker(tmp_path: Path) -> None:
+    assert "1 passed" in run(tmp_path, UNUSED).stdout
+
+
+def test_many_tests_leave_nothing_behind(tmp_path: Path) -> None:
+    before = {name for name in os.listdir("/dev/shm") if name.startswith("barnabas-test-")}
+    text = MANY.replace("COUNT", str(COUNT))
+    done = run(tmp_path, text, "-p", "xdist", "-n", "2")
+    assert f"{COUNT} passed" in done.stdout, done.stdout[-3000:]
+    left = {name for name in os.listdir("/dev/shm") if name.startswith("barnabas-test-")} - before
+    pids = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert str(tmp_path) not in pids.stdout
+    assert not left
