@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from barnabas.model.ports import Buffer, FileSlice, Stream
 from barnabas.system.logs import Logger
 
-ACCEPTS_PER_WAKE_MAX = 64
+ACCEPTS_PER_WAKE_MAX = 8  # a flood of connections, each with a handshake, must not hold the loop
 BACKLOG = 1024
 PIPE_SIZE = 1 << 20
 SMALL_BUFFER = 64 * 1024  # a buffer up to this size takes what has arrived; a larger one is filled

@@ -109,13 +109,14 @@ class TlsListener:
             self._room.release()
 
     async def _enter(self) -> None:
-        while True:
+        while self._room.locked():
             try:
                 async with asyncio.timeout(OWED_S_MAX):
                     await self._room.acquire()
                 return
             except TimeoutError:
                 self._make_room()
+        await self._room.acquire()
 
     def _make_room(self) -> None:
         """End the handshake that has waited the longest for its client, if that was too long."""
