@@ -1,4 +1,4 @@
-"""Certificates, rules and passwords change on a running cluster, and clients lose no request."""
+"""Certificates, rules, quotas and passwords change on a running cluster; no request is lost."""
 
 import itertools
 import socket
@@ -262,7 +262,15 @@ def change_rules(admin: barnabas.sync.Admin, dave: dict[str, str], topic: str) -
             until(lambda: not may_write(producer, other))
 
 
-def test_clients_go_on_while_certificates_rules_and_passwords_change(
+def change_quotas(admin: barnabas.sync.Admin, clients: "Clients") -> None:
+    """Of these clients: so small that they wait, then large, then none."""
+    for limit in (8_000.0, 1e9, None):
+        limits = {"producer_byte_rate": limit, "consumer_byte_rate": limit}
+        admin.alter_quota({"user": "carol"}, limits)
+        clients.go_on()
+
+
+def test_clients_go_on_while_certificates_rules_quotas_and_passwords_change(
     broker: SaslProcess, pki: Pki, topic: str
 ) -> None:
     with barnabas.sync.Admin(settings(broker, pki)) as admin:
@@ -281,6 +289,7 @@ def test_clients_go_on_while_certificates_rules_and_passwords_change(
             clients.go_on()
             change_rules(admin, settings(broker, pki, "dave", "daves"), topic)
             clients.go_on()
+            change_quotas(admin, clients)
             admin.set_password("carol", "second")
             for server in servers:
                 assert may_log_in({**carol, "bootstrap.servers": server, "sasl.password": "second"})
