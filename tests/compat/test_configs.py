@@ -71,6 +71,7 @@ def test_configs_of_no_topic_are_refused(client: Client, topic: str) -> None:
     assert refused.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.plain
 def test_the_broker_describes_itself(client: Client, topic: str) -> None:
     client.create_topic(topic)
     leader = client.partitions(topic)[0].leader
