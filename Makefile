@@ -40,7 +40,7 @@ export SEED
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(PY) -m pytest -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow spark bench console-large cluster-clients secured-clients sim sim-bugs histories lives fixture-tests tour fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills compile clean
+.PHONY: help demo test check lint fast full peers slow spark bench console-large cluster-clients secured-clients sim sim-bugs histories lives fixture-tests tour fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills union-reads compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -56,7 +56,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 # Half a gigabyte, and not needed to check an edit.
 $(SPARK): $(INSTALLED)
 	@echo "installing Spark into $(VENV)"
-	@BARNABAS_PURE=1 PYTHONWARNINGS=ignore $(EDITABLE) -e '.[spark,delta]'
+	@BARNABAS_PURE=1 PYTHONWARNINGS=ignore $(EDITABLE) -e '.[spark,delta,iceberg,s3]'
 	@touch $@
 
 $(COMPILED): $(INSTALLED) setup.py $(TYPED) $(TYPED:.pxd=.py)
@@ -144,6 +144,9 @@ kills: $(COMPILED) ## RUNS of kill -9 under load
 
 pipeline-kills: $(COMPILED) $(SPARK) ## ROUNDS of kill -9 at drivers and executors, local and cluster
 	$(PY) -m tests.spark.kills --rounds $(ROUNDS)
+
+union-reads: $(COMPILED) $(SPARK) ## 1,000 reads of a table and its topic as one, while both grow
+	UNION_READS=$(or $(READS),1000) $(PYTEST) -n 2 tests/spark/lake/test_union.py -k while
 
 faults: $(COMPILED) $(SPARK) ## ROUNDS of each fault on clusters of processes, on a file and on ZooKeeper
 	$(PY) -m tests.cluster --rounds $(ROUNDS)

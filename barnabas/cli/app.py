@@ -38,6 +38,7 @@ COMMANDS = {
     "keeper": "Look at the store that brokers share: nodes, contents, changes.",
     "log": "Look into the files of a log: dump, verify, repair.",
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
+    "lake": "Look after the tables that pipelines write: join files, expire, clean up.",
     "dlq": "List dead-letter topics, show what is in them, send it back.",
     "sql": "Run a query over topics.",
     "console": "Show topics, groups, brokers and what is wrong, in a browser.",
@@ -48,6 +49,7 @@ FOLDERS = {  # of the commands that are not in cli/ itself
     **dict.fromkeys(("console", "sql"), "cli.looking"),
     **dict.fromkeys(("gen", "record", "replay"), "cli.recordings"),
     **dict.fromkeys(("doctor", "keeper", "log"), "cli.machine"),
+    "lake": "cli.pipelines",
     "tour": "cli.tours",
 }
 

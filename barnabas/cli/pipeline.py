@@ -8,6 +8,7 @@ import click
 from barnabas.cli import exits
 from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.pipelines.errors import fails_in_lines
+from barnabas.cli.pipelines.explain import explain
 from barnabas.cli.pipelines.roster import ls, status, stop_
 from barnabas.cli.pipelines.spark_cluster import cluster
 from barnabas.cli.up import HostAndPort
@@ -30,6 +31,7 @@ command.add_command(ls)
 command.add_command(status)
 command.add_command(stop_)
 command.add_command(cluster)
+command.add_command(explain)
 
 
 @command.command("run")

@@ -34,3 +34,17 @@ def test_a_spec_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     done = barnabas("dry-run", str(tmp_path / "none.yml"))
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_upkeep_of_what_is_no_table_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yml"
+    path.write_text(
+        "name: x\nkind: lake\nsource: {servers: 'h:1', topics: [t]}\n"
+        f"sink: {{path: {tmp_path}/lake}}\nrun: {{checkpoint: {tmp_path}/c}}\n"
+    )
+    command = [sys.executable, "-m", "barnabas", "lake", "maintain", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "barnabas: x: only lakes in Delta or Iceberg need upkeep, and this is parquet\n"
+    )

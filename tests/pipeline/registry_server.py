@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
+GUID = "89791762-2336-4186-9674-299b90a802e2"  # of the schema
+
 
 @contextmanager
 def running_registry(
@@ -25,7 +27,11 @@ def running_registry(
             path, _, query = self.path.partition("?")
             text = schema if query != "format=serialized" or serialized is None else serialized
             body = {"schema": text, "id": number, "references": references}
-            known = {f"/schemas/ids/{number}": body, f"/subjects/{subject}/versions/latest": body}
+            known = {
+                f"/schemas/ids/{number}": body,
+                f"/schemas/guids/{GUID}": body,
+                f"/subjects/{subject}/versions/latest": body,
+            }
             for name, other in others.items():
                 known[f"/subjects/{name}/versions/1"] = {"schema": other}
             self.send_response(200 if path in known else 404)

@@ -11,9 +11,12 @@ from tests.conftest import _or_skip
 from tests.process import BrokerProcess, running_broker
 from tests.support.cache import ROOT, Missing
 from tests.support.kafka import KafkaBroker, kafka_for_tests
+from tests.support.s3 import CREDENTIALS
 from tests.support.spark import check_spark, connector_jars
 
 OPTIONS = {"num.partitions": "3"}
+# Of the S3 server of the tests: tasks have the environment in which Spark was started.
+os.environ |= CREDENTIALS
 # Of every Spark that a test starts, here or as a program: compiling well would take longer than it
 # saves.
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from barnabas.model.ids import TopicPartition as At
-from barnabas.pipeline.lake import delta_table, files, parquet
-from barnabas.pipeline.lake.lake import _shaped
+from barnabas.pipeline.lake import delta_table, parquet
+from barnabas.pipeline.lake.data_files import write_data_files
+from barnabas.pipeline.lake.files import write_files
+from barnabas.pipeline.lake.lake import _shaped, write_rows
 from barnabas.pipeline.spark.batch_identity import BatchIdentity
 from barnabas.pipeline.spark.files import HadoopDirectory, LocalDirectory
 from tests.spark.specs import order, run, spec, write
@@ -83,7 +85,7 @@ class Drivers:
         at = At("orders", 0)
         identity = BatchIdentity("q", number, {at: start}, {at: end}, {"orders": "id"})
         batch = self.rows.where(f"offset >= {start} and offset < {end}")
-        table.write(batch, lambda rows: _shaped(self.found, rows), identity)
+        write_rows(table, batch, lambda rows: _shaped(self.found, rows), identity)
 
 
 def _split(columns: str) -> list[str]:
@@ -101,20 +103,23 @@ def interleaved(
     monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None], *, when: str
 ) -> None:
     """`meanwhile` runs before or after the files of the first attempt are written."""
-    plain = files.write_files
     begun: list[int] = []
 
-    def write_files(*args: Any) -> None:
-        first = not begun
-        begun.append(1)
-        if first and when == "before":
-            meanwhile()
-        plain(*args)
-        if first and when == "after":
-            meanwhile()
+    def around(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*args: Any) -> Any:
+            first = not begun
+            begun.append(1)
+            if first and when == "before":
+                meanwhile()
+            found = plain(*args)
+            if first and when == "after":
+                meanwhile()
+            return found
 
-    monkeypatch.setattr(parquet, "write_files", write_files)
-    monkeypatch.setattr(delta_table, "write_files", write_files)
+        return write
+
+    monkeypatch.setattr(parquet, "write_files", around(write_files))
+    monkeypatch.setattr(delta_table, "write_data_files", around(write_data_files))
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -135,7 +140,7 @@ def test_two_drivers_on_one_batch_write_it_once(
     both.write(quick, 1, 20, 25)
     both.write(late, 0, 0, 30)
     assert ids(spark, format_, out) == list(range(30))
-    attempts = [path.name for path in out.iterdir() if path.name.startswith("q-")]
+    attempts = list(out.glob("q/*/*"))
     hidden = list(out.glob("_unfinished/*"))
     assert (len(attempts), hidden) == (2 if format_ == "delta" else 0, [])
 

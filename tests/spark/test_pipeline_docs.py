@@ -35,15 +35,17 @@ def test_the_page_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         text = text.replace("localhost:9093", there.bootstrap_servers)
         # This Spark was started elsewhere.
         text = text.replace("lake/orders", f"{tmp_path}/lake").replace("state/", f"{tmp_path}/")
+        text = text.replace('"orders-iceberg.yml"', f'"{tmp_path}/orders-iceberg.yml"')
         # A part of a spec begins with the key that it shows.
         blocks = re.findall(r"```(yaml|python)\n(?!run:)(.*?)```", text, re.DOTALL)
         languages = [language for language, _ in blocks]
-        assert languages == ["yaml", "python"] * 2 + ["yaml", "yaml", "python"]
+        assert languages == ["yaml", "python"] * 3 + ["python", "yaml", "yaml", "python"]
         for language, code in blocks:
             if language == "python":
-                exec(compile(code, str(PAGE), "exec"), {})
+                exec(compile(code, str(PAGE), "exec"), {"spark": spark})
                 continue
             Path("spec.yml").write_text(code)
             spec = load(Path("spec.yml"))
+            Path(f"{spec.name}.yml").write_text(code)
             assert len(list(planned(spec))) >= 2
             run_spec(spec, spark=spark, say=lambda line: None)

@@ -58,7 +58,7 @@ def _apt_get(name: str, package: str) -> str:
 
 
 def main() -> None:
-    from tests.support import browser, go, java, node, spark
+    from tests.support import browser, go, java, node, s3, spark
 
     parts: dict[str, Callable[[], object]] = {
         "Apache Kafka's jars": java.kafka_lib,
@@ -69,6 +69,7 @@ def main() -> None:
         "franz-go": go.franz_go,
         "chromium": lambda: program("chromium"),
         "axe": browser.axe,
+        "versitygw, an S3 server": s3.versitygw,
         "kcat": lambda: program("kcat"),
     }
     forget_failures()

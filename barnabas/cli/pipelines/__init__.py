@@ -1,7 +1,9 @@
-"""Parts of `barnabas pipeline` and `barnabas demo`.
+"""`barnabas lake`, and parts of `barnabas pipeline` and `barnabas demo`.
 
 roster: `pipeline ls`, `status` and `stop`
 spark_cluster: `pipeline cluster up`
+explain: `pipeline explain`
+lake: `lake maintain`
 terminal: the progress of a run on a terminal
 errors: how commands of pipelines fail: lines on stderr, and an exit code
 demo: the pipelines of `barnabas demo`

@@ -7,6 +7,7 @@ run; when all have been read, everything is counted again from the stored data.
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -66,15 +67,17 @@ def tell(records: int, keep: bool) -> int:
             f"✔ orders     {records:,} in {_STREAM_S:.0f} s, into {demo.PARTITIONS} partitions,"
             f" keyed by customer; 1 in {demo.POISON_EVERY} is poison"
         )
+        as_one = ReadAsOne(f"{where}/orders-lake.yml", stream)
         try:
-            problem = _pipelines(specs, stream, here)
+            problem = _pipelines(specs, stream, here, as_one)
         finally:
             stream.cut_off.set()
             stream.join()
         if problem is not None:
             click.echo(f"✘ {problem}", err=True)
             return exits.FAILURE
-        counted, behind = count(here, there, where, stream.sent), lags(here, list(specs))
+        counted = count(here, there, specs["orders-lake"], stream.sent, as_one.rows)
+        behind = lags(here, list(specs))
         click.echo(tables(counted, behind))
         wrong = agreed(counted, behind)
         for line in wrong:
@@ -205,7 +208,25 @@ class Running:
         return f"{self.spec.name:<16}{rows:>12,} read {rate:>10,.0f} rows/s"
 
 
-def _pipelines(specs: dict[str, Spec], stream: Orders, servers: str) -> str | None:
+@dataclass
+class ReadAsOne:
+    """Reads the lake and its topic as one table, once: when the last order is written, and the lake
+    does not have all of them yet.
+    """
+
+    spec: str
+    stream: Orders
+    rows: int | None = None
+
+    def read(self, spark: "SparkSession") -> None:
+        if self.rows is None and demo.has_iceberg():
+            found = spark.read.format("barnabas").option("lake", self.spec).load()
+            self.rows = found.count()
+
+
+def _pipelines(
+    specs: dict[str, Spec], stream: Orders, servers: str, as_one: ReadAsOne
+) -> str | None:
     """Run all three until they have read every order. What went wrong, if anything."""
     from barnabas.pipeline.run.session import session
 
@@ -226,7 +247,7 @@ def _pipelines(specs: dict[str, Spec], stream: Orders, servers: str) -> str | No
             drawing.clear()
             if each.problem is None:
                 click.echo(f"✔ pipeline   {_WHAT[each.spec.name]}")
-        problem = _watch(running, stream, servers, drawing)
+        problem = _watch(running, stream, servers, drawing, lambda: as_one.read(spark))
         for each in running:
             each.stop.ask()
         for each in running:
@@ -240,13 +261,22 @@ def _pipelines(specs: dict[str, Spec], stream: Orders, servers: str) -> str | No
 
 _WHAT = {
     "orders-revenue": "orders-revenue, in real time: windows of 10 s by country, to a topic",
-    "orders-lake": "orders-lake, offline: Parquet, each order once; poison to orders.dlq",
+    "orders-lake": f"orders-lake, offline: {demo.lake_format()}, each order once; poison to"
+    " orders.dlq",
     "orders-mirror": "orders-mirror, to the other cluster, batch by batch as they are",
 }
 
 
-def _watch(running: list[Running], stream: Orders, servers: str, drawing: Drawing) -> str | None:
-    """Until the three groups have read all there is."""
+def _watch(
+    running: list[Running],
+    stream: Orders,
+    servers: str,
+    drawing: Drawing,
+    all_written: Callable[[], None],
+) -> str | None:
+    """Until the three groups have read all there is. `all_written`: called when the last order is
+    written.
+    """
     groups = [each.spec.source.group for each in running]
     deadline = None
     while True:
@@ -263,6 +293,7 @@ def _watch(running: list[Running], stream: Orders, servers: str, drawing: Drawin
         )
         if not stream.flows:
             deadline = deadline or time.monotonic() + _DRAIN_S_MAX
+            all_written()
             if not any(behind.values()):
                 return None
             if time.monotonic() > deadline:
@@ -284,6 +315,12 @@ def _next() -> list[str]:
 def _next_here(here: str, where: str) -> list[str]:
     barnabas = called("barnabas")
     look = f"import pyarrow.dataset as d; print(d.dataset('{where}/lake').head(5).to_pandas())"
+    if demo.has_iceberg():
+        look = (
+            "from pyiceberg.catalog import load_catalog;"
+            f" c = load_catalog('d', type='sql', uri='sqlite:///{where}/catalog.db');"
+            f" print(c.load_table('{demo.TABLE}').scan(limit=5).to_pandas())"
+        )
     return [
         f"  {barnabas} consume -b {here} {demo.WINDOWS} -o -7 -e -f '%s\\n'",
         f"  {barnabas} group describe -b {here} orders-lake",

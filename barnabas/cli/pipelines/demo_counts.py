@@ -11,6 +11,7 @@ from barnabas.client.consumer.message import Message
 from barnabas.client.tables import table
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.run import demo
+from barnabas.pipeline.run.spec import Spec
 
 if TYPE_CHECKING:
     from barnabas.cli.pipelines.demo import Sent
@@ -30,6 +31,7 @@ class Counted(NamedTuple):
     mirror: int
     same: bool  # the mirror, record by record
     dead: int
+    as_one: int | None  # rows of the lake and its topic, read as one
 
 
 def lags(servers: str, groups: list[str]) -> dict[str, int]:
@@ -47,11 +49,11 @@ def lags(servers: str, groups: list[str]) -> dict[str, int]:
     }
 
 
-def count(here: str, there: str, where: str, sent: "Sent") -> Counted:
+def count(here: str, there: str, spec: Spec, sent: "Sent", as_one: int | None) -> Counted:
     orders, mirror = _records(here, demo.TOPIC), _records(there, demo.TOPIC)
     told = _records(here, demo.WINDOWS)
     last = {message.key: json.loads(message.value or b"{}") for message in told}
-    lake, offsets = _lake(f"{where}/lake")
+    lake, offsets = _lake(spec)
     return Counted(
         sent=sent,
         orders=len(orders),
@@ -62,6 +64,7 @@ def count(here: str, there: str, where: str, sent: "Sent") -> Counted:
         mirror=len(mirror),
         same=_digest(orders) == _digest(mirror),
         dead=len(_records(here, demo.DEAD)),
+        as_one=as_one,
     )
 
 
@@ -83,11 +86,21 @@ def _digest(messages: list[Message[bytes | None, bytes | None]]) -> int:
     return digest
 
 
-def _lake(path: str) -> tuple[int, int]:
-    """The rows, and the different offsets they come from, as a reader of Parquet sees them."""
-    import pyarrow.dataset
+def _lake(spec: Spec) -> tuple[int, int]:
+    """The rows, and the different offsets they come from, as another reader of the table sees
+    them.
+    """
+    columns = ["_partition", "_offset"]
+    if spec.sink.format == "iceberg":
+        from pyiceberg.catalog import load_catalog
 
-    rows = pyarrow.dataset.dataset(path, partitioning="hive").to_table(["_partition", "_offset"])
+        catalog = load_catalog("demo", type="sql", uri=spec.sink.catalog["uri"])
+        rows = catalog.load_table(demo.TABLE).scan(selected_fields=tuple(columns)).to_arrow()
+    else:
+        import pyarrow.dataset
+
+        found = pyarrow.dataset.dataset(str(spec.sink.path), partitioning="hive")
+        rows = found.to_table(columns)
     return rows.num_rows, rows.group_by(["_partition", "_offset"]).aggregate([]).num_rows
 
 
@@ -97,7 +110,8 @@ def tables(counted: Counted, behind: dict[str, int]) -> str:
         ("sent", sent.good + sent.bad, sent.good, sent.bad, sent.cents),
         (f"topic {demo.TOPIC}", counted.orders, None, None, None),
         ("orders-revenue: windows", None, counted.windows, None, counted.cents),
-        ("orders-lake: Parquet", None, counted.lake, None, None),
+        (f"orders-lake: {demo.lake_format()}", None, counted.lake, None, None),
+        *([] if counted.as_one is None else [_as_one(counted.as_one)]),
         ("orders-lake: dead letters", None, None, counted.dead, None),
         ("orders-mirror: the other cluster", counted.mirror, None, None, None),
     ]
@@ -108,6 +122,10 @@ def tables(counted: Counted, behind: dict[str, int]) -> str:
         lines.append(line.rstrip())
     groups = table([{"group": name, "lag": lag} for name, lag in behind.items()], ["group", "lag"])
     return "\n".join(lines) + f"\n\n{groups}"
+
+
+def _as_one(rows: int) -> tuple[str, None, int, None, None]:
+    return ("orders-lake and topic, as one", None, rows, None, None)
 
 
 def _number(value: int | None) -> str:
@@ -123,6 +141,10 @@ def agreed(counted: Counted, behind: dict[str, int]) -> list[str]:
         "cents in the windows of orders-revenue": (counted.cents, sent.cents),
         "rows in the lake": (counted.lake, sent.good),
         "different orders in the lake": (counted.lake_offsets, sent.good),
+        "rows of the lake and its topic as one": (
+            sent.good if counted.as_one is None else counted.as_one,
+            sent.good,
+        ),
         "records in the mirror": (counted.mirror, sent.good + sent.bad),
         f"dead letters in {demo.DEAD}": (counted.dead, sent.bad),
         **{f"lag of {name}": (lag, 0) for name, lag in behind.items()},

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.pipeline.errors import OptionError, PipelineError
-from barnabas.pipeline.formats.registry import FRAME_SIZE, latest_schema, schema_by_id, unframed
+from barnabas.pipeline.formats.registry import frame_of, latest_schema, schema_by_id
 from barnabas.pipeline.formats.typed import TypedOptions, schema_text
 
 _PLAIN = {
@@ -78,14 +78,14 @@ def _column(kind: Any, named: dict[str, str]) -> str:
 def avro_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
     fastavro = _fastavro()
     wanted = fastavro.parse_schema(avro_schema(options))
-    written: dict[int, Any] = {}
+    written: dict[int | str, Any] = {}
 
     def decode(value: bytes) -> Any:
         stream = io.BytesIO(value)
         writer = wanted
         if options.registry is not None:
-            number = unframed(value)
-            stream.seek(FRAME_SIZE)
+            number, size = frame_of(value)
+            stream.seek(size)
             if number not in written:
                 found = schema_by_id(options.registry, number)
                 written[number] = fastavro.parse_schema(json.loads(found.text))

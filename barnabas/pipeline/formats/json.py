@@ -17,7 +17,7 @@ def json_decoder(data_type: Any, *, framed: bool = False) -> Callable[[bytes], A
     """`framed`: values have the prefix of a schema registry."""
     import msgspec
 
-    from barnabas.pipeline.formats.registry import FRAME_SIZE, unframed
+    from barnabas.pipeline.formats.registry import frame_of
 
     fit = _fit(data_type)
     # A decimal that went through a double has other digits. Doubles are faster, if that is all.
@@ -26,8 +26,7 @@ def json_decoder(data_type: Any, *, framed: bool = False) -> Callable[[bytes], A
 
     def decoded(value: bytes) -> Any:
         if framed:
-            unframed(value)
-            value = value[FRAME_SIZE:]
+            value = value[frame_of(value).size :]
         found = decode(value)
         if not isinstance(found, dict):
             raise ValueError(f"expected an object, got {_kind(found)}")

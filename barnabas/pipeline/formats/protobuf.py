@@ -11,10 +11,10 @@ from barnabas.pipeline.formats.registry import (
     FRAME_SIZE,
     SERIALIZED,
     RegisteredSchema,
+    frame_of,
     latest_schema,
     schema_by_id,
     schema_of,
-    unframed,
 )
 from barnabas.pipeline.formats.typed import TypedOptions, schema_path
 
@@ -138,9 +138,11 @@ def _message_at(found: RegisteredSchema, path: list[int]) -> str:
     return ".".join(names)
 
 
-def message_path(value: bytes) -> tuple[list[int], int]:
-    """The path of a framed value's message in its file, and where the value begins."""
-    count, position = _zigzag(value, FRAME_SIZE)
+def message_path(value: bytes, begin: int = FRAME_SIZE) -> tuple[list[int], int]:
+    """The path of a framed value's message in its file, and where the value begins. `begin`: of
+    the path.
+    """
+    count, position = _zigzag(value, begin)
     if count == 0:
         return [0], position
     if not 0 < count <= _DEPTH_MAX:
@@ -214,11 +216,11 @@ def protobuf_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
     address = options.registry
     if address is None:
         return lambda value: _row(made.FromString(value))
-    named: dict[tuple[int, tuple[int, ...]], str] = {}
+    named: dict[tuple[int | str, tuple[int, ...]], str] = {}
 
     def decode(value: bytes) -> Any:
-        number = unframed(value)
-        path, begin = message_path(value)
+        number, size = frame_of(value)
+        path, begin = message_path(value, size)
         if options.schema is None:
             key = (number, tuple(path))
             if key not in named:

@@ -1,8 +1,9 @@
 """Schemas from a Confluent-style registry, by schema id or the latest of a subject, and framed
 values.
 
-A framed value is a byte 0, the schema id in four bytes, and the value. With Protobuf, the path of
-the message in the schema's file comes before the value.
+A framed value is a byte 0, the schema id in four bytes, and the value; or a byte 1, the schema's
+GUID in 16 bytes, and the value. With Protobuf, the path of the message in the schema's file comes
+before the value. The frame may also be in a header of the record, HEADER, instead of the value.
 """
 
 import json
@@ -10,10 +11,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from barnabas.pipeline.errors import OptionError, PipelineError
 
+HEADER = "__value_schema_id"
 FRAME_SIZE = 5
+_GUID_SIZE = 17
 SERIALIZED = "?format=serialized"  # Protobuf as a descriptor, not as text
 _TIMEOUT_S = 10
 _NOT_FOUND = 404
@@ -28,11 +32,38 @@ class RegisteredSchema(NamedTuple):
     references: list[tuple[str, str, int]]
 
 
-def unframed(value: bytes) -> int:
-    """The schema id. ValueError if the value is not framed."""
-    if len(value) < FRAME_SIZE or value[0] != 0:
-        raise ValueError("not framed by a schema registry: a byte 0 and a schema id are missing")
-    return int.from_bytes(value[1:FRAME_SIZE])
+class Frame(NamedTuple):
+    """The schema of a value: its id, or its GUID; and the size of the frame."""
+
+    schema: int | str
+    size: int
+
+
+def frame_of(value: bytes) -> Frame:
+    """ValueError if the value is not framed."""
+    if len(value) >= FRAME_SIZE and value[0] == 0:
+        return Frame(int.from_bytes(value[1:FRAME_SIZE]), FRAME_SIZE)
+    if len(value) >= _GUID_SIZE and value[0] == 1:
+        return Frame(str(UUID(bytes=value[1:_GUID_SIZE])), _GUID_SIZE)
+    raise ValueError(
+        "not framed by a schema registry: a byte 0 and a schema id are missing, and there is no"
+        f" header {HEADER} (headers are read with includeHeaders)"
+    )
+
+
+def with_frames(values: list[bytes | None], headers: Any) -> list[bytes | None]:
+    """The values with the frames that are in headers of their records. `headers`: an Arrow
+    column.
+    """
+    if headers.null_count == len(headers):
+        return values
+    found = list(values)
+    for number, pairs in enumerate(headers.to_pylist()):
+        frames = [each["value"] for each in pairs or () if each["key"] == HEADER]
+        value = values[number]
+        if frames and frames[-1] and value is not None:
+            found[number] = frames[-1] + value
+    return found
 
 
 def latest_schema(address: str, subject: str, form: str = "") -> RegisteredSchema:
@@ -44,9 +75,10 @@ def schema_of(address: str, subject: str, version: int | str, form: str = "") ->
     return _schema(address, f"subjects/{name}/versions/{version}{form}", subject)
 
 
-def schema_by_id(address: str, number: int, form: str = "") -> RegisteredSchema:
-    """ValueError if the registry has no such schema."""
-    return _schema(address, f"schemas/ids/{number}{form}", None)
+def schema_by_id(address: str, id_: int | str, form: str = "") -> RegisteredSchema:
+    """By id or GUID. ValueError if the registry has no such schema."""
+    kind = "ids" if isinstance(id_, int) else "guids"
+    return _schema(address, f"schemas/{kind}/{id_}{form}", None)
 
 
 def _schema(address: str, path: str, subject: str | None) -> RegisteredSchema:

@@ -121,7 +121,12 @@ def typed(
     arrow_type = to_arrow_type(data_type, timezone="UTC")
     decode = _decoder(options, data_type)
     for batch in batches:
-        data, errors = _columns(decode, batch.column("value").to_pylist(), arrow_type)
+        values = batch.column("value").to_pylist()
+        if options.registry is not None and "headers" in batch.schema.names:
+            from barnabas.pipeline.formats.registry import with_frames
+
+            values = with_frames(values, batch.column("headers"))
+        data, errors = _columns(decode, values, arrow_type)
         schema = batch.schema.append(pyarrow.field("data", arrow_type))
         schema = schema.append(pyarrow.field("error", pyarrow.string()))
         yield pyarrow.RecordBatch.from_arrays([*batch.columns, data, errors], schema=schema)

@@ -1,35 +1,33 @@
 """Delta tables: every row, or the latest row of each key.
 
 In: the rows of a batch, and its identity. Out: commits.
-Always: an attempt to write a batch has a directory of its own, QUERY-VERSION-RANDOM. No directory
+Always: an attempt to write a batch has a directory of its own, QUERY/VERSION/RANDOM. No directory
 is deleted that the log may name: only attempts for a version that this process has just committed,
 and this process's own attempt if its commit was refused.
-Not here: Delta's log (delta.py).
+Not here: Delta's log (delta.py), the order of the steps (batch_commit.py).
 """
 
-import os
-import shutil
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
-from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.lake.delta import NONE, DeltaLog
-from barnabas.pipeline.lake.files import read_files, write_files
-from barnabas.pipeline.run.rows import DELETED, rows_from
+from barnabas.pipeline.lake.batch_commit import NONE, Attempt, TableState
+from barnabas.pipeline.lake.data_files import read_data_files, write_data_files
+from barnabas.pipeline.lake.delta import DeltaLog
+from barnabas.pipeline.lake.file_writer import (
+    PartitionedFiles,
+    PartitionField,
+    WriterTask,
+    WrittenFile,
+)
+from barnabas.pipeline.lake.latest import Deletions, keyed_rows, latest_rows
+from barnabas.pipeline.lake.store import Store
+from barnabas.pipeline.run.rows import DELETED
 from barnabas.pipeline.run.spec import Spec
 from barnabas.pipeline.spark.batch_identity import BatchIdentity
-from barnabas.pipeline.spark.files import local_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-    Shape = Callable[[DataFrame], DataFrame]
-
-# Deletions, for rows that come later from the retry topic. Delta's vacuum ignores such names.
-_DELETIONS = "_deletions"
-_COMMITS_MAX = 20
+JOIN_EVERY = 10  # batches
 
 
 class DeltaTable:
@@ -37,153 +35,142 @@ class DeltaTable:
     compacted.
     """
 
+    replaces = False
+
     def __init__(self, spec: Spec) -> None:
-        path = local_path(str(spec.sink.path))
-        assert path is not None  # the spec was checked
-        self._path = Path(path)
+        self._store = Store(str(spec.sink.path))
+        self.name = self._store.uri
         self._columns = list(spec.sink.partition_by)
-        self._options = spec.sink.options
-        self._log = DeltaLog(str(self._path), self._columns)
+        self._compression = spec.sink.options.get("compression", "snappy")
+        self._log = DeltaLog(self._store, self._columns, spec.name)
 
     def check(self, schema: Any) -> None:
-        """PipelineError, in one line, if the columns do not fit the existing table."""
+        if self._store.on_s3:
+            from barnabas.pipeline.lake.conditional_put import check_conditional_writes
+
+            check_conditional_writes(self._store)
         self._log.check(schema)
 
-    def has(self, identity: BatchIdentity) -> bool:
-        return self._log.exists() and not identity.remaining(self._log.done(identity)[1])
+    def prepare(self, schema: Any) -> None:
+        self._log.open(schema)
 
-    def write(self, batch: "DataFrame", shape: "Shape", identity: BatchIdentity) -> None:
-        """Adds the rows that the table does not have. `shape`: from rows of the source to rows of
-        the table.
-        """
-        for _ in range(_COMMITS_MAX):
-            if self._wrote(batch, shape, identity):
-                return
-        raise PipelineError(
-            f"sink.path: {self._path}: {_COMMITS_MAX} commits of batch {identity.number} were"
-            " refused because of other commits: does another program write to this table?"
+    def offsets(self, keys: list[str]) -> dict[str, int]:
+        """Up to where the table has rows of this pipeline; empty if there is no table."""
+        return self._log.offsets(keys) if self._log.exists() else {}
+
+    def state(self, identity: BatchIdentity) -> TableState:
+        if not self._log.exists():
+            return TableState(NONE, {})
+        return self._log.state(identity)
+
+    def write_files(self, rows: "DataFrame", attempt: Attempt) -> list[WrittenFile]:
+        return write_data_files(rows, self._task(rows, attempt.directory))
+
+    def _task(self, rows: "DataFrame", directory: str) -> WriterTask:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return WriterTask(
+            self._store,
+            directory,
+            to_arrow_schema(rows.schema, timezone="UTC").serialize().to_pybytes(),
+            tuple(PartitionField(name, in_file=False) for name in self._columns),
+            self._compression,
         )
 
-    def _wrote(self, batch: "DataFrame", shape: "Shape", identity: BatchIdentity) -> bool:
-        """False: another driver committed in between."""
-        self._log.open(shape(batch).drop(DELETED).schema)
-        last, done = self._log.done(identity)
-        remaining = identity.remaining(done)
-        if not remaining:
-            return True
-        version = identity.number if last == NONE else last + 1
-        attempt = f"{identity.query}-{version:09d}-{uuid4().hex}"
-        rows = shape(rows_from(batch, identity, remaining))
-        try:
-            self._write_rows(rows, attempt)
-            won = self._commit(attempt, identity, version)
-        except Exception:
-            self._log.reopen()
-            if self._log.done(identity)[0] != last:
-                self._delete(attempt)
-                return False  # the other driver has deleted the files
-            raise
-        if won:
-            for other in os.listdir(self._path):
-                if other.startswith(f"{identity.query}-{version:09d}-") and other != attempt:
-                    self._delete(other)
-            self._tidy(attempt, version)
-        else:
-            self._delete(attempt)
-        return won
+    def commit(self, files: list[WrittenFile], attempt: Attempt) -> bool:
+        return self._log.commit(files, attempt)
 
-    def _delete(self, name: str) -> None:
-        shutil.rmtree(self._path / name, ignore_errors=True)
+    def has_attempt(self, attempt: Attempt) -> bool:
+        return self._log.has_attempt(attempt)
 
-    def _uri(self, name: str) -> str:
-        return f"file:{self._path}/{name}"
+    def committed(self, attempt: Attempt) -> None:
+        for other in self._store.names(attempt.versions_directory):
+            if other != attempt.id:
+                self._store.delete(f"{attempt.versions_directory}/{other}")
+        if attempt.version % JOIN_EVERY == JOIN_EVERY - 1:
+            self._tidy()
 
-    def _write_rows(self, rows: "DataFrame", attempt: str) -> None:
-        write_files(rows, self._uri(attempt), self._columns, self._options)
+    def _tidy(self) -> None:
+        self._log.join_small_files()
+        self._log.vacuum()
 
-    def _commit(self, attempt: str, identity: BatchIdentity, version: int) -> bool:
-        return self._log.commit(attempt, identity, version)
-
-    def _tidy(self, attempt: str, version: int) -> None:
-        self._log.join_small_files(version)
+    def discard(self, attempt: Attempt) -> None:
+        self._store.delete(attempt.directory)
 
 
 class LatestTable(DeltaTable):
     """A row per key: each batch replaces the table.
 
-    With a retry topic, deletions are kept beside the table, one small row per deleted key: an older
-    row of the key may still come from the retry topic, and must stay deleted.
+    With a retry topic, deletions are kept beside the table (latest.py).
     """
+
+    replaces = True
 
     def __init__(self, spec: Spec, key: str) -> None:
         super().__init__(spec)
         self._key = key
-        self._retries = spec.errors.retry_topic is not None
+        self._deletions = Deletions(self._store, key) if spec.errors.retry_topic else None
 
-    def _write_rows(self, rows: "DataFrame", attempt: str) -> None:
+    def write_files(self, rows: "DataFrame", attempt: Attempt) -> list[WrittenFile]:
         from pyspark.sql import functions as f
 
         latest = latest_rows(self._with_rows_before(rows), self._key)
-        if self._retries:
+        if self._deletions is not None:
             latest = latest.persist()
         try:
             kept = latest.where(~f.col(DELETED)).drop(DELETED)
-            write_files(kept, self._uri(attempt), self._columns, self._options)
-            if self._retries:
-                places = [self._key, "_topic", "_partition", "_offset", "_ts"]
-                deleted = latest.where(DELETED).select(*places)
-                write_files(deleted, self._uri(f"{attempt}/{_DELETIONS}"), [], {})
+            task = self._task(kept, attempt.directory)
+            files = write_data_files(kept, task)
+            if self._deletions is not None:
+                self._deletions.write(latest.where(DELETED), attempt.id)
         finally:
             latest.unpersist()
+        return files or [_empty_file(task)]
 
     def _with_rows_before(self, batch: "DataFrame") -> "DataFrame":
         from pyspark.sql import functions as f
+        from pyspark.sql.types import StructType
 
-        said = f.format_string(
-            "%s-%d, offset %d has no key: a table of the latest row of each key needs one",
-            "_topic", "_partition", "_offset",
-        )  # fmt: skip
-        keyed = f.when(f.col(self._key).isNotNull(), True).otherwise(
-            f.raise_error(said).cast("boolean")
-        )
-        rows = batch.where(keyed)
+        rows = keyed_rows(batch, self._key)
         spark = batch.sparkSession
-        before = self._log.rows(spark)
-        if before is not None:
+        names = self._log.files()
+        if names:
+            schema = StructType.fromJson(self._log.schema_json)
+            before = read_data_files(spark, self._store, names, schema)
             rows = before.withColumn(DELETED, f.lit(False)).unionByName(
                 rows, allowMissingColumns=True
             )
-        if self._retries:
-            for directory in sorted(self._log.directories()):
-                if (self._path / directory / _DELETIONS).is_dir():
-                    deleted = read_files(spark, [self._uri(f"{directory}/{_DELETIONS}")])
-                    rows = rows.unionByName(
-                        deleted.withColumn(DELETED, f.lit(True)), allowMissingColumns=True
-                    )
+            if self._deletions is not None:
+                # The files of the table are those of the last attempt.
+                last = names[0].split("/")[-2]
+                deleted = self._deletions.rows(spark, last, batch.schema)
+                if deleted is not None:
+                    rows = rows.unionByName(deleted, allowMissingColumns=True)
         return rows
 
-    def _commit(self, attempt: str, identity: BatchIdentity, version: int) -> bool:
-        return self._log.commit(attempt, identity, version, replace=True)
+    def commit(self, files: list[WrittenFile], attempt: Attempt) -> bool:
+        return self._log.commit(files, attempt, replace=True)
 
-    def _tidy(self, attempt: str, version: int) -> None:
-        for other in os.listdir(self._path):
-            if other != attempt:
-                self._delete(f"{other}/{_DELETIONS}")
-        self._log.forget_old_files(version)
+    def committed(self, attempt: Attempt) -> None:
+        super().committed(attempt)
+        if self._deletions is not None:
+            self._deletions.keep_only(attempt.id)
 
+    def _tidy(self) -> None:
+        self._log.vacuum()
 
-def latest_rows(rows: "DataFrame", key: str) -> "DataFrame":
-    """The last row of each key by offset; by time if the key is in several partitions."""
-    from pyspark.sql import functions as f
-
-    order = list(rows.columns)
-    last = _last(rows, [key, "_topic", "_partition"], f.col("_offset"))
-    return _last(last, [key], f.struct("_ts", "_offset")).select(order)
+    def discard(self, attempt: Attempt) -> None:
+        super().discard(attempt)
+        if self._deletions is not None:
+            self._deletions.discard(attempt.id)
 
 
-def _last(rows: "DataFrame", of: list[str], by: "Column") -> "DataFrame":
-    from pyspark.sql import functions as f
+def _empty_file(task: WriterTask) -> WrittenFile:
+    """delta-rs replaces all files by at least one."""
+    import pyarrow
 
-    rest = f.struct(*(column for column in rows.columns if column not in of))
-    found = rows.groupBy(*of).agg(f.max_by(rest, by).alias("last"))
-    return found.select(*of, "last.*")
+    files = PartitionedFiles(task)
+    schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(task.schema))
+    files.add(pyarrow.RecordBatch.from_pylist([], schema=schema))
+    files.finish()
+    return files.written[0]

@@ -1,9 +1,9 @@
-"""Parquet files, written and read by Spark's tasks."""
+"""Parquet files in directories of Spark's file systems, written by Spark itself."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 ROWS_PER_FILE_MAX = 1_000_000
 
@@ -19,9 +19,3 @@ def write_files(rows: "DataFrame", path: str, columns: list[str], options: dict[
     if columns:
         writer = writer.partitionBy(*columns)
     writer.parquet(path)
-
-
-def read_files(spark: "SparkSession", uris: list[str], schema: Any = None) -> "DataFrame":
-    """The rows of files or directories with these names: `[` and `*` are letters in them."""
-    reader = spark.read.option("__globPaths__", "false")
-    return (reader if schema is None else reader.schema(schema)).parquet(*uris)

@@ -2,6 +2,7 @@
 
 spec: a pipeline's spec, checked
 spec_source: the source section of a spec, for the reader of that source
+iceberg_spec: the parts of a spec that only Iceberg has
 transform: finds the user's function that a spec names
 section: reads one mapping of a spec, and reports its mistakes
 plan: the plan of a pipeline, for a dry run
@@ -15,6 +16,7 @@ bad_row_producer: the producer of bad rows, a transaction per batch
 letter_topics: creates the topics of bad rows
 outage: decides whether a pipeline waits for brokers that are away
 progress: batches, rows, time and lag of each query
+explain: decides why a pipeline is behind
 metrics: progress for Prometheus
 roster: the pipelines that run on this machine
 stopping: a request to stop

@@ -6,12 +6,14 @@ In: addresses and a directory. Out: specs, each a document that a user could run
 
 import json
 import random
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TOPIC, WINDOWS, DEAD = "orders", "revenue", "orders.dlq"
+TABLE = "shop.orders"
 PARTITIONS = 3
 SCHEMA = "order long, customer long, country string, cents long"
 _COUNTRIES = ("CN", "DE", "FR", "IN", "KE", "NL", "US")
@@ -70,6 +72,26 @@ def revenue(rows: "DataFrame") -> "DataFrame":
     )
 
 
+def has_iceberg() -> bool:
+    return find_spec("pyiceberg") is not None and find_spec("sqlalchemy") is not None
+
+
+def lake_format() -> str:
+    return "Iceberg" if has_iceberg() else "Parquet"
+
+
+def _lake(directory: str) -> dict[str, Any]:
+    """An Iceberg table with a catalog in a file; without pyiceberg, Parquet files."""
+    if not has_iceberg():
+        return {"path": f"{directory}/lake", "partition_by": ["date"]}
+    catalog = {
+        "type": "sql",
+        "uri": f"sqlite:///{directory}/catalog.db",
+        "warehouse": f"{directory}/lake",
+    }
+    return {"format": "iceberg", "table": TABLE, "catalog": catalog}
+
+
 def specs(here: str, there: str, directory: str) -> dict[str, dict[str, Any]]:
     """Three pipelines that read one topic, each with its own group."""
     source: dict[str, Any] = {"servers": here, "topics": [TOPIC]}
@@ -86,7 +108,7 @@ def specs(here: str, there: str, directory: str) -> dict[str, dict[str, Any]]:
             "name": "orders-lake",
             "kind": "lake",
             "source": {**source, "format": "json", "schema": SCHEMA},
-            "sink": {"path": f"{directory}/lake", "partition_by": ["date"]},
+            "sink": _lake(directory),
             "errors": {"dlq": DEAD},
             "run": {"trigger": "2s", "checkpoint": f"{directory}/state/lake"},
         },

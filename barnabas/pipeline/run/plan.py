@@ -52,7 +52,8 @@ def _planned(spec: Spec) -> Iterator[str]:
     if spec.transform is not None:
         function(spec.transform)
         yield f"  through {spec.transform}"
-    yield f"  to {spec.sink.format} {spec.sink.path or spec.sink.topic or ''}".rstrip()
+    target = spec.sink.path or spec.sink.table or spec.sink.topic or ""
+    yield f"  to {spec.sink.format} {target}".rstrip()
     if spec.errors.dlq is not None:
         tries = f"{spec.errors.retries} times again by {spec.errors.retry_topic}, then "
         yield f"  bad rows {tries if spec.errors.retries else ''}to {spec.errors.dlq}"

@@ -4,8 +4,8 @@ In: a Batch for each batch that a query finishes, and for each round of a mirror
 the same Batch to every watcher: the terminal, the run's file (roster.py), Prometheus.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class BatchProgress:
     rows: int
     took_ms: int
     lag: int | None  # records that existed and were not read yet when the batch ended
+    phases_ms: Mapping[str, int] = field(default_factory=dict)  # as explain.py names them
 
     @property
     def rows_per_s(self) -> float:

@@ -7,9 +7,10 @@ repeats a batch that was interrupted.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from barnabas.pipeline.run.explain import LOG, PLAN, SOURCE
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 from barnabas.pipeline.run.stopping import StopRequest
 
@@ -18,13 +19,19 @@ _LOOK_S = 0.3
 
 
 def look_after(
-    queries: list[Any], progress: Progress, stop: StopRequest, *, passes: int = 1
+    queries: list[Any],
+    progress: Progress,
+    stop: StopRequest,
+    *,
+    passes: int = 1,
+    phases_ms: Mapping[str, int] | None = None,
 ) -> None:
     """Wait until all queries have ended, one has failed, or a stop is requested.
 
-    `passes`: how often a batch is read; Spark counts its rows each time.
+    `passes`: how often a batch is read; Spark counts its rows each time. `phases_ms`: of the last
+    batch, those that Spark does not know.
     """
-    news = [UnreportedBatches(query, passes) for query in queries]
+    news = [UnreportedBatches(query, passes, phases_ms or {}) for query in queries]
     while True:
         # Read before the progress: a query that has ended reports no progress after that.
         running = [query for query in queries if query.isActive]
@@ -69,9 +76,10 @@ def _number(query: Any) -> int:
 class UnreportedBatches:
     """The batches of a query that have not been reported yet."""
 
-    def __init__(self, query: Any, passes: int) -> None:
+    def __init__(self, query: Any, passes: int, phases_ms: Mapping[str, int]) -> None:
         self._query = query
         self._passes = passes
+        self._phases_ms = phases_ms
         self._reported = -1
 
     def batches(self) -> Iterator[BatchProgress]:
@@ -84,16 +92,25 @@ class UnreportedBatches:
             # For an idle query, Spark reports the number of the next batch.
             if progress.batchId > self._reported and "addBatch" in progress.durationMs:
                 self._reported = progress.batchId
-                yield batch_of(self._query.name, progress, self._passes)
+                yield batch_of(self._query.name, progress, self._passes, self._phases_ms)
 
 
-def batch_of(name: str, progress: Any, passes: int = 1) -> BatchProgress:
+def batch_of(
+    name: str, progress: Any, passes: int = 1, phases_ms: Mapping[str, int] | None = None
+) -> BatchProgress:
+    took: Mapping[str, int] = progress.durationMs
     return BatchProgress(
         query=name,
         number=int(progress.batchId),
         rows=int(progress.numInputRows) // passes,
         took_ms=int(progress.durationMs.get("triggerExecution", 0)),
         lag=_lag(progress),
+        phases_ms={
+            SOURCE: int(took.get("latestOffset", 0)) + int(took.get("getBatch", 0)),
+            PLAN: int(took.get("queryPlanning", 0)),
+            LOG: int(took.get("walCommit", 0)) + int(took.get("commitOffsets", 0)),
+            **(phases_ms or {}),
+        },
     )
 
 

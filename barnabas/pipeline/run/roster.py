@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ class RosterEntry:
     lag: int | None = None
     metrics: str | None = None
     error: str | None = None
+    phases_ms: dict[str, int] = field(default_factory=dict)
 
 
 def directory() -> Path:
@@ -87,6 +88,7 @@ class Enrolled:
         entry.batches, entry.lag = sums.batches, sums.lag
         if batch.rows:
             entry.rows_per_s, entry.batch_ms = int(batch.rows_per_s), batch.took_ms
+            entry.phases_ms = dict(batch.phases_ms)
         if time.monotonic() - self._written_at > _WRITE_S_MIN:
             self.write()
 

@@ -30,7 +30,7 @@ from barnabas.pipeline.spark.batch_identity import BatchIdentity
 from barnabas.pipeline.spark.brokers import Brokers
 from barnabas.pipeline.spark.checkpoint import Checkpoint
 from barnabas.pipeline.spark.files import directory_of, ensure_directory
-from barnabas.pipeline.spark.offsets import to_json
+from barnabas.pipeline.spark.offsets import Offsets, to_json
 from barnabas.pipeline.spark.options import BEGAN, TOPIC_IDS, source_options
 
 if TYPE_CHECKING:
@@ -176,9 +176,10 @@ def _again(call: Callable[[], None], spec: Spec, say: Say) -> None:
 def _queries(
     spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRequest, outage: Outage
 ) -> None:
-    from barnabas.pipeline.lake.lake import lake_writer
+    from barnabas.pipeline.lake.lake import lake_writer, local_checkpoint
     from barnabas.pipeline.run.rows import good_rows
 
+    spec, publish = local_checkpoint(spec)
     limits = ensure_letter_topics(spec)
     given = {**_source(spec), "group.id": spec.source.group}
     brokers, checkpoint = _checkpoint(spec, spark, given)
@@ -195,10 +196,12 @@ def _queries(
     if spec.errors.dlq is not None:
         letters = BadRowWriter(spec, letter_client(spec), limits, identify)
     queries: list[Any] = []
+    phases_ms: dict[str, int] = {}
     passes = 1
     try:
         if spec.kind == "lake":
-            writer = lake_writer(spec, _read(spark, given), identify, letters)
+            rows = _read(spark, given)
+            writer = lake_writer(spec, rows, identify, letters, publish, phases_ms)
             passes = 1 if letters is None else 2  # for bad rows, then for good ones
         else:
             if letters is not None:
@@ -214,7 +217,7 @@ def _queries(
                 good = _transformed(spec.transform, good)
             writer = _writer(spec, good)
         queries.append(_started(spec, writer, spec.kind, spark))
-        look_after(queries, progress, stop, passes=passes)
+        look_after(queries, progress, stop, passes=passes, phases_ms=phases_ms)
     finally:
         for query in queries:
             query.stop()
@@ -230,13 +233,20 @@ def _checkpoint(
     brokers = Brokers(options)
     partitions = brokers.partitions()
     directory = ensure_directory(spark, str(spec.run.checkpoint), "run.checkpoint")
-    if spec.sink.path is not None and spec.sink.format != "delta":
+    if spec.sink.path is not None and spec.sink.format == "parquet":
         ensure_directory(spark, str(spec.sink.path), "sink.path")
     found = Checkpoint(directory)
+
+    def begin() -> Offsets:
+        from barnabas.pipeline.lake.lake import table_offsets
+
+        starting = brokers.resolve(options.starting, partitions, "starting")
+        return table_offsets(spec, starting, brokers.topic_ids)
+
     found.claim(
         spec.name,
         brokers.topic_ids,
-        lambda: brokers.resolve(options.starting, partitions, "starting"),
+        begin,
         fail_on_data_loss=options.fail_on_data_loss,
     )
     found.mend()

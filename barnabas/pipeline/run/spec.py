@@ -12,14 +12,19 @@ from typing import Any
 
 from barnabas.config.option import nearest
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.run.iceberg_spec import check_catalog, check_partitions
 from barnabas.pipeline.run.section import SHOWN_MAX, Section
-from barnabas.pipeline.spark.files import local_path
+from barnabas.pipeline.spark.files import local_path, path_parts
 from barnabas.pipeline.spark.options import SOURCE_NAMES
 
 KINDS = ("stream", "lake", "mirror")
 FORMATS = ("json", "avro", "protobuf", "bytes")
 AVAILABLE_NOW = "available_now"
-_SINKS = {"stream": ("barnabas", "parquet", "console"), "lake": ("parquet", "delta"), "mirror": ()}
+_SINKS = {
+    "stream": ("barnabas", "parquet", "console"),
+    "lake": ("parquet", "delta", "iceberg"),
+    "mirror": (),
+}
 ALL, LATEST = "all", "latest"
 TRANSLATED, IDENTICAL = "translated", "identical"
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
@@ -38,6 +43,9 @@ _MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|spark://.+|yarn|k8s://.+"
 _READ_AGAIN = "would be read again forever: use another topic"
 _RETRIES_MAX = 1000
 _SIZE_MAX = 1024 * 1024
+_S3 = ("s3", "s3a")
+_DAYS = {"parquet": ("date",), "delta": ("date",), "iceberg": ("day(_ts)",)}
+_TABLE = re.compile(r"[^.\s]+(\.[^.\s]+)+")
 _NOT_DELTA = re.compile(r"[\[\]^|]|%[0-9A-Fa-f]{2}")
 
 
@@ -82,6 +90,8 @@ class Sink:
     mode: str
     options: dict[str, str]
     keep: str = ALL  # of a lake: every record, or the latest of each key
+    table: str | None = None  # of Iceberg
+    catalog: dict[str, str] = field(default_factory=dict)  # of Iceberg
     offsets: str = TRANSLATED  # of a mirror
     exactly_once: bool | None = None  # of a topic
 
@@ -185,7 +195,7 @@ def _spec(top: Section) -> Spec:
         promised = (EXACTLY_ONCE if sink.exactly_once else AT_LEAST_ONCE,)
     delivery = top.choice("delivery", promised, promised[0])
     errors = _errors(top.section("errors"), kind, source)
-    run = _run(top.section("run"), kind)
+    run = _run(top.section("run"), kind, sink.format)
     top.done()
     return Spec(name, kind, source, sink, transform or None, delivery, errors, run)
 
@@ -257,19 +267,25 @@ def _sink(part: Section, kind: str, source: SourceSpec) -> Sink:
             part.wrong("servers", servers, "that is the source: name another cluster")
     if format_ in ("parquet", "delta") and not path:
         part.wrong("path", None, "a directory for the files")
+    elif format_ == "parquet" and kind == "lake" and path_parts(path).scheme in _S3:
+        part.wrong("path", path, "S3 cannot rename a directory: set format to delta or iceberg")
     elif format_ == "delta":
-        place = local_path(path)
+        place = path if path_parts(path).scheme in _S3 else local_path(path)
         if place is None:
-            part.wrong("path", path, "a delta table is kept in a directory: name one that all see")
+            part.wrong("path", path, "use a directory that all see, or s3://BUCKET/PATH")
         elif odd := _NOT_DELTA.search(place):
             part.wrong("path", place, f"delta-rs cannot open paths with {odd[0]!r}: use another")
     here = kind == "stream" and servers in ("", source.servers)
     if topic and part.check_topic("topic", topic) and here and source.reads(topic):
         part.wrong("topic", topic, f"it is also a source, so rows {_READ_AGAIN}")
+    table, catalog = _iceberg(part, format_, path)
     columns = part.names("partition_by")
+    if format_ == "iceberg":
+        check_partitions(part, columns)
     keep = part.choice("keep", (ALL, LATEST) if kind == "lake" else (ALL,), ALL)
-    if keep == LATEST and format_ != "delta":
-        part.wrong("keep", keep, f"files of {format_} cannot be replaced: set format to delta")
+    if keep == LATEST and format_ not in ("delta", "iceberg"):
+        remedy = f"files of {format_} cannot be replaced: set format to delta or iceberg"
+        part.wrong("keep", keep, remedy)
     if keep == LATEST and columns:
         part.wrong("partition_by", list(columns), "a table of latest rows has none: leave it out")
     places = (TRANSLATED, IDENTICAL) if kind == "mirror" else (TRANSLATED,)
@@ -278,10 +294,12 @@ def _sink(part: Section, kind: str, source: SourceSpec) -> Sink:
         servers=servers or source.servers,
         topic=topic or None,
         path=path or None,
-        partition_by=columns or (("date",) if kind == "lake" and keep == ALL else ()),
+        partition_by=columns or (_DAYS[format_] if kind == "lake" and keep == ALL else ()),
         mode=part.choice("mode", _MODES, "append"),
         options=part.pairs("options"),
         keep=keep,
+        table=table,
+        catalog=catalog,
         offsets=part.choice("offsets", places, TRANSLATED),
         exactly_once=part.yes("exactly_once"),
     )
@@ -289,6 +307,22 @@ def _sink(part: Section, kind: str, source: SourceSpec) -> Sink:
         part.wrong("exactly_once", found.exactly_once, "only a stream to a topic has it: leave it")
     part.done()
     return found
+
+
+def _iceberg(part: Section, format_: str, path: str) -> tuple[str | None, dict[str, str]]:
+    """The table and the catalog."""
+    table, catalog = part.text("table"), part.pairs("catalog")
+    if format_ != "iceberg":
+        for key, value in (("table", table), ("catalog", catalog)):
+            if value:
+                part.wrong(key, value, "only format iceberg has one: leave it out")
+        return None, {}
+    if path:
+        part.wrong("path", path, "the catalog knows where the table is: name sink.table instead")
+    if not table or not _TABLE.fullmatch(table):
+        part.wrong("table", table or None, "name a table with its namespace: sales.orders")
+    check_catalog(part, catalog)
+    return table or None, catalog
 
 
 def _errors(part: Section, kind: str, source: SourceSpec) -> Errors:
@@ -318,7 +352,7 @@ def _errors(part: Section, kind: str, source: SourceSpec) -> Errors:
     return found
 
 
-def _run(part: Section, kind: str) -> RunSpec:
+def _run(part: Section, kind: str, format_: str) -> RunSpec:
     trigger = part.text("trigger") or AVAILABLE_NOW
     interval = None
     if trigger != AVAILABLE_NOW:
@@ -335,6 +369,10 @@ def _run(part: Section, kind: str) -> RunSpec:
     checkpoint = part.text("checkpoint")
     if kind == "mirror" and checkpoint:
         part.wrong("checkpoint", checkpoint, "a mirror keeps its progress in the target: leave it")
+    on_s3 = path_parts(checkpoint).scheme in _S3
+    if on_s3 and (kind != "lake" or format_ not in ("delta", "iceberg")):
+        remedy = "only a lake in Delta or Iceberg keeps it on S3: name a directory that all see"
+        part.wrong("checkpoint", checkpoint, remedy)
     if kind != "mirror" and not checkpoint:
         part.wrong("checkpoint", None, "a directory in which Spark keeps the progress")
     found = RunSpec(master, interval, checkpoint or None, part.pairs("options"), give_up_ms)

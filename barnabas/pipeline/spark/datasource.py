@@ -11,6 +11,7 @@ from barnabas.pipeline.errors import OptionError, PipelineError, one_line
 from barnabas.pipeline.formats.typed import columns_of, typed_options
 
 if TYPE_CHECKING:
+    from barnabas.pipeline.lake.union import UnionReader
     from barnabas.pipeline.spark.sink import BatchWriter, StreamWriter
     from barnabas.pipeline.spark.source import BatchReader, BrokenReader, StreamReader
 
@@ -31,6 +32,10 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
 
     @one_line
     def schema(self) -> str:
+        if "lake" in self.options:
+            from barnabas.pipeline.lake.union import lake_spec, union_columns
+
+            return union_columns(lake_spec(self.options))
         wanted = self.options.get("includeHeaders", "false").strip().lower()
         if wanted not in ("true", "false"):
             raise OptionError(f"includeHeaders: expected true or false, got {wanted[:100]!r}")
@@ -39,8 +44,13 @@ class BarnabasSource(DataSource):  # type: ignore[misc]
         return columns if options is None else f"{columns}, {columns_of(options)}"
 
     @one_line
-    def reader(self, schema: Any) -> "BatchReader":
+    def reader(self, schema: Any) -> "BatchReader | UnionReader":
         from barnabas.pipeline.spark.pushdown import asked_for
+
+        if "lake" in self.options:
+            from barnabas.pipeline.lake.union import FilteringUnionReader, UnionReader
+
+            return (FilteringUnionReader if asked_for() else UnionReader)(self.options, schema)
         from barnabas.pipeline.spark.source import BatchReader, FilteringReader
 
         self._check_columns(schema)

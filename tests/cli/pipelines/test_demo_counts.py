@@ -20,6 +20,7 @@ RIGHT = Counted(
     mirror=100,
     same=True,
     dead=10,
+    as_one=90,
 )
 CAUGHT_UP = {"orders-revenue": 0, "orders-lake": 0, "orders-mirror": 0}
 
@@ -38,6 +39,7 @@ def test_each_count_that_is_off_is_told() -> None:
         RIGHT._replace(lake_offsets=89),
         RIGHT._replace(mirror=89),
         RIGHT._replace(dead=89),
+        RIGHT._replace(as_one=89),
     ):
         (line,) = agreed(wrong, CAUGHT_UP)
         assert ": 89, and " in line

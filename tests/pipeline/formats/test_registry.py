@@ -1,17 +1,21 @@
 """Values framed by a registry's serializers: JSON and Protobuf. Avro: test_typed.py."""
 
 import base64
+import io
 import json
 from typing import Any
+from uuid import UUID
 
+import pyarrow as pa
 import pytest
 
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.formats.json_schema import json_schema_fields
 from barnabas.pipeline.formats.protobuf import message_path
-from barnabas.pipeline.formats.typed import columns_of, typed_options
+from barnabas.pipeline.formats.registry import HEADER
+from barnabas.pipeline.formats.typed import columns_of, typed, typed_options
 from tests.pipeline.formats.test_typed import read
-from tests.pipeline.registry_server import running_registry
+from tests.pipeline.registry_server import GUID, running_registry
 
 types = pytest.importorskip("pyspark.sql.types", reason="pyspark is not installed")
 descriptor_pb2: Any = pytest.importorskip("google.protobuf.descriptor_pb2")
@@ -30,6 +34,24 @@ JSON_SCHEMA = {
     "definitions": {"Line": {"type": "object", "properties": {"sku": {"type": "string"}}}},
 }
 LONG = types.StructType([types.StructField("id", types.LongType())])
+
+
+def read_with_headers(
+    options: dict[str, str], data_type: Any, rows: list[tuple[bytes | None, bytes | None]]
+) -> tuple[list[Any], list[Any]]:
+    """Values, and what a header of their records has."""
+    found = typed_options(options)
+    assert found is not None
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = [None if frame is None else [{"key": HEADER, "value": frame}] for _, frame in rows]
+    batch = pa.record_batch(
+        {
+            "value": pa.array([value for value, _ in rows], pa.binary()),
+            "headers": pa.array(headers, kind),
+        }
+    )
+    (made,) = typed(found, data_type, iter([batch]))
+    return made.column("data").to_pylist(), made.column("error").to_pylist()
 
 
 def columns(given: dict[str, str]) -> str:
@@ -133,11 +155,47 @@ def test_framed_protobuf_is_read_with_the_files_it_imports() -> None:
             "expected a shop.Order, got a shop.Order.Line",
             "its schema has no message at [9]",
             "the value ends inside its prefix",
-            "not framed by a schema registry: a byte 0 and a schema id are missing",
+            "not framed by a schema registry: a byte 0 and a schema id are missing, and there is no"
+            " header __value_schema_id (headers are read with includeHeaders)",
             "the registry has no schema 12",
         ]
         with pytest.raises(OptionError, match=r"has no 'shop\.Nothing'"):
             columns({**given, "valueMessage": "shop.Nothing"})
+        # The path of the message is in the header too.
+        header = b"\1" + UUID(GUID).bytes + path
+        assert read_with_headers(given, LONG, [(value, header)]) == ([{"id": 7}], [None])
+
+
+def test_the_schema_may_be_named_in_a_header() -> None:
+    """By a GUID, as serializers with HeaderSchemaIdSerializer write it, or by an id."""
+    guid = b"\1" + UUID(GUID).bytes
+    rows = [
+        (b'{"id": 7}', guid),
+        (b'{"id": 8}', FRAME),
+        (FRAME + b'{"id": 9}', None),
+        (b'{"id": 1}', None),
+        (None, guid),
+        (b'{"id": 1}', b"\1short"),
+    ]
+    with running_registry(json.dumps(JSON_SCHEMA), 11, "orders-value") as address:
+        given = {"valueFormat": "json", "schemaRegistry": address, "subscribe": "orders"}
+        data, errors = read_with_headers(given, LONG, rows)
+    assert data == [{"id": 7}, {"id": 8}, {"id": 9}, None, None, None]
+    assert [error is None for error in errors] == [True, True, True, False, True, False]
+
+
+def test_avro_is_read_with_the_schema_of_its_header() -> None:
+    fastavro = pytest.importorskip("fastavro")
+    schema = {"type": "record", "name": "o", "fields": [{"name": "id", "type": "long"}]}
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, schema, {"id": 7})
+    value, other = written.getvalue(), b"\1" + bytes(16)
+    with running_registry(json.dumps(schema), 11, "orders-value") as address:
+        given = {"valueFormat": "avro", "schemaRegistry": address, "subscribe": "orders"}
+        guid = b"\1" + UUID(GUID).bytes
+        data, errors = read_with_headers(given, LONG, [(value, guid), (value, other)])
+    assert data == [{"id": 7}, None]
+    assert errors == [None, f"the registry has no schema {UUID(int=0)}"]
 
 
 def test_a_registry_that_gives_no_descriptors_is_told_with_the_remedy() -> None:

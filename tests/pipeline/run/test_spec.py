@@ -8,6 +8,13 @@ import pytest
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.run.spec import Spec, SpecError, load, parse
 
+ICEBERG: dict[str, Any] = {
+    "sink__format": "iceberg",
+    "sink__path": None,
+    "sink__table": "sales.orders",
+    "sink__catalog": {"type": "sql", "uri": "sqlite:////c.db"},
+}
+
 
 def document(**changed: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
@@ -91,9 +98,34 @@ def test_what_is_left_out_has_a_sensible_value() -> None:
         ({"source__starting": "now"}, "source.starting: 'now': use earliest or latest"),
         ({"source": 5}, "source: expected keys and values, got 5"),
         ({"sink__path": None}, "sink.path: missing: a directory"),
-        ({"sink__format": "iceberg"}, "sink.format: 'iceberg': use parquet or delta"),
+        ({"sink__format": "orc"}, "sink.format: 'orc': use parquet or delta or iceberg"),
+        ({"sink__path": "s3://b/t"}, "sink.path: 's3://b/t': S3 cannot rename a directory"),
+        (
+            {"run__checkpoint": "s3://b/c"},
+            "run.checkpoint: 's3://b/c': only a lake in Delta or Iceberg keeps it on S3",
+        ),
+        ({"sink__table": "a.b"}, "sink.table: 'a.b': only format iceberg has one"),
+        (ICEBERG | {"sink__table": "orders"}, "sink.table: 'orders': name a table with its"),
+        (ICEBERG | {"sink__path": "/x"}, "sink.path: '/x': the catalog knows where the table is"),
+        (ICEBERG | {"sink__catalog": {}}, "sink.catalog.type: missing: use one of sql, rest"),
+        (
+            ICEBERG | {"sink__catalog": {"type": "rest"}},
+            "sink.catalog.uri: missing: a catalog of type rest needs its address",
+        ),
+        (
+            ICEBERG | {"sink__catalog": {"type": "glue", "s3.secret-access-key": "x"}},
+            "sink.catalog.s3.secret-access-key: '...': a spec has no credentials",
+        ),
+        (
+            ICEBERG | {"sink__catalog": {"type": "sql", "uri": "postgresql://me:pw@h/db"}},
+            "sink.catalog.uri: '...': a spec has no credentials",
+        ),
+        (
+            ICEBERG | {"sink__partition_by": ["hour(_ts)"]},
+            "sink.partition_by: 'hour(_ts)': use COLUMN or day(COLUMN)",
+        ),
         ({"sink__keep": "latest"}, "sink.keep: 'latest': files of parquet cannot be replaced"),
-        ({"sink__format": "delta", "sink__path": "s3://b/t"}, "sink.path: 's3://b/t': a delta"),
+        ({"sink__format": "delta", "sink__path": "hdfs://b/t"}, "sink.path: 'hdfs://b/t': use a"),
         (
             {"sink__format": "delta", "sink__keep": "latest", "sink__partition_by": ["date"]},
             "sink.partition_by: ['date']: a table of latest rows has none",
@@ -112,6 +144,12 @@ def test_what_is_left_out_has_a_sensible_value() -> None:
 def test_a_mistake_is_one_line(changed: dict[str, Any], line: str) -> None:
     found = mistakes(document(**changed))
     assert any(each.startswith(line) for each in found), found
+
+
+def test_an_iceberg_table_has_days_and_a_checkpoint_anywhere() -> None:
+    found = parse(document(**ICEBERG, run__checkpoint="s3://b/c"))
+    assert found.sink.partition_by == ("day(_ts)",)
+    assert found.sink.catalog["type"] == "sql"
 
 
 def test_all_mistakes_are_told_at_once() -> None:

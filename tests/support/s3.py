@@ -1,0 +1,83 @@
+"""versitygw, an S3 server on a directory, built with Go on first use.
+
+Its conditional writes are atomic, as those of S3 are.
+"""
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.cache import once, run
+from tests.support.install import program
+
+VERSION = "v1.8.0"
+BUILD_TIMEOUT_S = 590
+START_TIMEOUT_S = 30
+ACCESS_KEY, SECRET_KEY = "test", "testtest"
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+    "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+BUCKET = "lake"
+
+
+def versitygw() -> Path:
+    """The built program."""
+
+    def build(directory: Path) -> None:
+        go = program("go")
+        run(
+            [go, "install", f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"],
+            timeout_s=BUILD_TIMEOUT_S,
+            env={"CGO_ENABLED": "0", "GOBIN": str(directory), "GOFLAGS": "-mod=mod"},
+            what="versitygw",
+        )
+
+    return once(f"versitygw-{VERSION}", build) / "versitygw"
+
+
+@contextmanager
+def running_s3(directory: Path) -> Iterator[dict[str, str]]:
+    """A server with one bucket. Yields the environment for its clients."""
+    data, meta = directory / "data", directory / "meta"
+    (data / BUCKET).mkdir(parents=True)
+    meta.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command: list[str | Path] = [
+        versitygw(), "--port", f"127.0.0.1:{port}", "--access", ACCESS_KEY,
+        "--secret", SECRET_KEY, "posix", "--sidecar", meta, data,
+    ]  # fmt: skip
+    with open(directory / "s3.log", "w") as log:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        _wait(port, server)
+        yield {
+            **CREDENTIALS,
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def _wait(port: int, server: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            break
+        with socket.socket() as trial:
+            trial.settimeout(1)
+            if trial.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"versitygw did not start within {START_TIMEOUT_S} s")
