@@ -5,6 +5,7 @@ batch_commit: the steps of adding a batch, which all tables share
 parquet: a table of Parquet files, a directory per batch
 iceberg_table: Iceberg tables, with every record or the latest record of each key
 iceberg, iceberg_catalog: the snapshots of an Iceberg table; catalogs and columns
+iceberg_spec: the parts of a spec that only Iceberg has
 delta_table: Delta tables, with every record or the latest record of each key
 delta: the log of a Delta table
 latest: the latest row of each key

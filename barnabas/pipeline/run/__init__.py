@@ -2,7 +2,6 @@
 
 spec: a pipeline's spec, checked
 spec_source: the source section of a spec, for the reader of that source
-iceberg_spec: the parts of a spec that only Iceberg has
 transform: finds the user's function that a spec names
 section: reads one mapping of a spec, and reports its mistakes
 plan: the plan of a pipeline, for a dry run

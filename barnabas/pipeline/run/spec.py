@@ -12,7 +12,7 @@ from typing import Any
 
 from barnabas.config.option import nearest
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.run.iceberg_spec import check_catalog, check_partitions
+from barnabas.pipeline.lake.iceberg_spec import check_catalog, check_partitions
 from barnabas.pipeline.run.section import SHOWN_MAX, Section
 from barnabas.pipeline.spark.files import local_path, path_parts
 from barnabas.pipeline.spark.options import SOURCE_NAMES
