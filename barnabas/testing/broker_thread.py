@@ -24,6 +24,16 @@ class _ClockedLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._test_clock.seconds()
 
+    def run_due(self) -> None:
+        """Call the timers that are due. asyncio would read requests first: a heartbeat that waits
+        in a socket would then renew a session that has timed out."""
+        now = self.time()
+        timers: list[asyncio.TimerHandle] = list(self._scheduled)  # type: ignore[attr-defined]
+        for timer in sorted(timers, key=asyncio.TimerHandle.when):
+            if timer.when() <= now and not timer.cancelled():
+                timer._run()
+                timer.cancel()
+
 
 class BrokerThread:
     """Runs until `close`. `pause` freezes it as SIGSTOP freezes a process."""
@@ -56,16 +66,20 @@ class BrokerThread:
             raise RuntimeError("this broker is paused: resume() it first")
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(CALL_S_MAX)
 
-    def wake(self) -> None:
-        """Deadlines that have passed are handled before this returns."""
-        if self.paused is not None or not self._thread.is_alive():
-            return
+    def rest(self, go_on: threading.Event) -> threading.Event:
+        """Stop between two events until `go_on` is set; the deadlines that have passed by then come
+        before any request. Returns what is set when they have been handled."""
+        resting, passed = threading.Event(), threading.Event()
 
-        async def turns() -> None:
-            for _ in range(3):
-                await asyncio.sleep(0)
+        def stop() -> None:
+            resting.set()
+            go_on.wait(CALL_S_MAX)
+            self.loop.run_due()
+            passed.set()
 
-        self.run(turns())
+        self.loop.call_soon_threadsafe(stop)
+        resting.wait(CALL_S_MAX)
+        return passed
 
     def pause(self) -> None:
         if self.paused is None:

@@ -10,11 +10,11 @@ import asyncio
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from io import StringIO
-from threading import RLock
 from typing import NamedTuple, TypeVar, cast
 
 from barnabas.broker.broker import Broker
@@ -54,7 +54,7 @@ OF_SEVERAL = {
 class _SharedSession:
     """A session that a broker uses from threads of its own: one call at a time in the store."""
 
-    def __init__(self, keeper: MemoryKeeper, lock: RLock) -> None:
+    def __init__(self, keeper: MemoryKeeper, lock: threading.RLock) -> None:
         self._keeper = keeper
         self._lock = lock
 
@@ -171,13 +171,13 @@ class LocalBrokers:
         self.disk = FillableDisk()
         self._count = count
         self._store = MemoryStore()
-        self._lock = RLock()
+        self._lock = threading.RLock()
         memory = MEMORY if os.access(MEMORY, os.W_OK) else None
         self.directory = tempfile.mkdtemp(prefix="barnabas-test-", dir=memory)
         self.by_id = {
             id_: LocalBroker(id_, 0, self._settings(id_, settings)) for id_ in self._ids()
         }
-        clock.advanced = self._wake
+        clock.at_rest = self._at_rest
 
     def _ids(self) -> range:
         return range(1) if self._count == 1 else range(1, self._count + 1)
@@ -326,10 +326,14 @@ class LocalBrokers:
             raise ValueError(f"broker {id_} does not run: start() starts it")
         return local
 
-    def _wake(self) -> None:
-        for local in self.running():
-            if local.thread is not None:
-                local.thread.wake()
+    def _at_rest(self, jump: Callable[[], None]) -> None:
+        threads = [each.thread for each in self.running() if not each.is_paused]
+        go_on = threading.Event()
+        passed = [thread.rest(go_on) for thread in threads if thread is not None]
+        jump()
+        go_on.set()
+        for each in passed:
+            each.wait()
 
     def close(self) -> None:
         """Stop all that run, and remove their files."""

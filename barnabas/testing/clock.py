@@ -26,7 +26,8 @@ class TestClock:
         self._monotonic_ns = time.monotonic_ns()
         self._wall_ns = time.time_ns()
         self._lock = threading.Lock()
-        self.advanced: Callable[[], None] = lambda: None  # wakes the event loops
+        # Makes a jump while no event loop runs, and lets deadlines pass before requests go on.
+        self.at_rest: Callable[[Callable[[], None]], None] = lambda jump: jump()
 
     def _now_ns(self) -> int:
         now = self._monotonic_ns if self.manual else time.monotonic_ns()
@@ -61,6 +62,9 @@ class TestClock:
         )
         if step < timedelta(0):
             raise ValueError("time does not go back")
-        with self._lock:
+
+        def jump() -> None:
             self._ahead_ns += int(step.total_seconds() * 1e9)
-        self.advanced()
+
+        with self._lock:
+            self.at_rest(jump)

@@ -101,7 +101,8 @@ def test_a_member_expires_and_comes_back(kafka: Kafka, protocol: str) -> None:
         kafka.wait_until(
             lambda: any("LATE_HEARTBEAT" in each.kinds for each in kafka.story("billing")),
         )
-        kafka.wait_until(lambda: is_stable(kafka, "billing", 2))
+        # A member of the consumer protocol learns it at its next heartbeat, every five seconds.
+        kafka.wait_until(lambda: is_stable(kafka, "billing", 2), 60)
 
 
 def test_a_rebalance_on_request(kafka: Kafka) -> None:
