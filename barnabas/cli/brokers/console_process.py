@@ -18,11 +18,14 @@ def missing_package() -> str | None:
     return next((name for name in NEEDED if find_spec(name) is None), None)
 
 
-def start_console(servers: str, listen: str, *, stdout: int | None = None) -> subprocess.Popen[str]:
+def start_console(
+    servers: str, listen: str, *, stdout: int | None = None, stderr: int | None = None
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "barnabas", "console", "-b", servers, "--listen", listen],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
+        stderr=stderr,
         text=True,
         start_new_session=True,  # Ctrl-C goes to the parent, which then stops it
         preexec_fn=_end_with_parent,  # noqa: PLW1509 - it only calls prctl
@@ -68,7 +71,9 @@ def demo_console(servers: str) -> Iterator[str | None]:
     if missing_package() is not None:
         yield None
         return
-    process = start_console(servers, "127.0.0.1:0", stdout=subprocess.PIPE)
+    process = start_console(
+        servers, "127.0.0.1:0", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
