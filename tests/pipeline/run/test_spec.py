@@ -133,6 +133,8 @@ def test_what_is_left_out_has_a_sensible_value() -> None:
         ({"sink__offsets": "identical"}, "sink.offsets: 'identical': use translated"),
         ({"transform": "m:f"}, "transform: 'm:f': only kind stream has one"),
         ({"delivery": "at_least_once"}, "delivery: 'at_least_once': use exactly_once"),
+        ({"sink__exactly_once": True}, "sink.exactly_once: True: only a stream to a topic has it"),
+        ({"sink__exactly_once": "yes"}, "sink.exactly_once: 'yes': use true or false"),
         ({"errors": {"retries": 2}}, "errors.dlq: missing"),
         ({"errors": {"retries": -1, "dlq": "d"}}, "errors.retries: -1: use a number"),
         ({"errors": {"retries": 2, "dlq": "d"}}, "errors.retry_topic: missing: 2 retries"),
@@ -204,3 +206,18 @@ def test_a_line_that_would_fill_the_memory_is_shown_in_short(tmp_path: Path) -> 
     with pytest.raises(PipelineError, match=r"name: \[\[\[.*: expected text") as refused:
         load(path)
     assert all(len(line) < 200 for line in str(refused.value).splitlines())
+
+
+def test_a_stream_to_a_topic_can_be_asked_to_write_exactly_once() -> None:
+    stream = {"kind": "stream", "sink": {"topic": "out", "exactly_once": True}}
+    found = parse(document(**stream))
+    assert (found.sink.exactly_once, found.delivery) == (True, "exactly_once")
+    stream["sink"] = {"topic": "out", "exactly_once": False}
+    assert parse(document(**stream)).delivery == "at_least_once"
+
+
+def test_a_mirror_copies_exactly_once_unless_it_is_asked_not_to() -> None:
+    given = document(kind="mirror", sink={"servers": "other:9092"}, run={})
+    given["source"] = {"servers": "h:9092", "topics": ["orders"]}
+    assert parse(given).delivery == "exactly_once"
+    assert parse({**given, "delivery": "at_least_once"}).delivery == "at_least_once"
