@@ -22,6 +22,9 @@ COMPILE_TIMEOUT_S = 120
 
 STREAMS_SOURCES = Path(__file__).parent / "streams"
 
+# They write their last lines while their JVM ends, so each needs one.
+_REPORT_AT_THE_END = ("VerifiableProducer", "VerifiableConsumer", "TransactionalMessageCopier")
+
 Artifact = tuple[str, str, str]
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 _ARTIFACTS = (
