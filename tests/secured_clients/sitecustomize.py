@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -137,6 +137,24 @@ _CHANGES: dict[str, Callable[[ModuleType], None]] = {
 }
 
 
+class ChangingLoader(Loader):
+    """One module's own: several modules may share the loader that it asks."""
+
+    def __init__(self, plain: Any, change: Callable[[ModuleType], None]) -> None:
+        self._plain = plain
+        self._change = change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+    def create_module(self, spec: Any) -> Any:
+        return self._plain.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._plain.exec_module(module)
+        self._change(module)
+
+
 class SecuredImports(MetaPathFinder):
     """Changes a library right after it was imported."""
 
@@ -154,14 +172,7 @@ class SecuredImports(MetaPathFinder):
             self._looking.discard(fullname)
         if spec is None or spec.loader is None:
             return spec
-        loader: Any = spec.loader
-        plain = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            plain(module)
-            change(module)
-
-        loader.exec_module = exec_module
+        spec.loader = ChangingLoader(spec.loader, change)
         return spec
 
 
