@@ -86,8 +86,11 @@ def main() -> int:
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             )  # fmt: skip
             assert up.stdout is not None
-            said = re.search(r"ready on (\S+) \(", up.stdout.readline())
-            assert said is not None
+            said = None
+            while said is None:  # a line for each broker comes first
+                line = up.stdout.readline()
+                assert line, "the brokers did not start"
+                said = re.search(r"ready on (\S+) \(", line)
             servers = said[1]
             began = time.monotonic()
             fill(servers, given.topics, given.groups)
@@ -99,9 +102,9 @@ def main() -> int:
         )  # fmt: skip
         try:
             assert console.stdout is not None
-            line = re.search(r"http://([\w.:]+)/", console.stdout.readline())
-            assert line is not None
-            address = line[1]
+            at = re.search(r"http://([\w.:]+)/", console.stdout.readline())
+            assert at is not None
+            address = at[1]
             get(address, "/static/console.css")
             print(f"start to first answer: {time.monotonic() - began:.2f} s (limit {START_S_MAX})")
             time.sleep(15)  # two sweeps
