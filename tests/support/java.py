@@ -83,7 +83,7 @@ class Java:
         self, main: str, *arguments: str, timeout_s: float = 240, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; the caller judges return code, stdout and stderr."""
-        if self.jvm:
+        if self.jvm and not main.endswith(_REPORT_AT_THE_END):
             _, words = java_arguments(main, arguments)
             if done := self.jvm.run(main, words, stdin or "", timeout_s):
                 return done
