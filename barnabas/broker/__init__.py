@@ -22,7 +22,7 @@ catalog_interface: what both catalogs provide: a lone broker's and a cluster's
 cluster_member: id and address of a broker, as clients see it
 keepers: opens the keeper that the options name
 quota_settings: creates the quotas of a broker with its first limit
-producer_ids: blocks of producer ids, from the keeper
+producer_id_blocks: blocks of producer ids, from the keeper
 metrics: counters, and their page for Prometheus
 metrics_http: the metrics page over HTTP
 health: the state of event loop, open files, disks and log lines

@@ -19,7 +19,7 @@ from barnabas.broker.catalog_interface import (
     log_config,
 )
 from barnabas.broker.context import GroupsContext
-from barnabas.broker.producer_ids import next_block
+from barnabas.broker.producer_id_blocks import next_block
 from barnabas.broker.storage.partition_opening import OpeningContext, open_partitions, set_aside
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.config.resolve import Layers

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.cluster_moves import reassign
 from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.confirmation import confirm, require_answer, yes_option
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.partitions import named_partitions
 from barnabas.cli.render import chosen_output, output_option, render, write_document

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.confirmation import confirm, require_answer, yes_option
 from barnabas.cli.groups.arguments import find_group, group_argument, groups_argument
 from barnabas.cli.groups.seek import seek, undo
 from barnabas.cli.groups.watch import watch

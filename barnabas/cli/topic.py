@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.confirmation import confirm, require_answer, yes_option
 from barnabas.cli.names import complete_topic
 from barnabas.cli.offsets import OffsetRangeOption, parse_range, resolve
 from barnabas.cli.options import cluster_options, open_admin, pairs

@@ -125,7 +125,7 @@ class BrokerConnection(Protocol):
         """Send now; await the answer once, now or later."""
         ...
 
-    def tell(
+    def send_one_way(
         self, request: ProtocolMessage, *, timeout_ms: int, version_max: int | None = None
     ) -> Awaitable[None] | None:
         """Send the one kind of request that has no answer.

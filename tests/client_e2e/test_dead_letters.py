@@ -10,7 +10,7 @@ from barnabas import Reject, Retry, parallel
 from barnabas.client.aio import open_cluster
 from barnabas.client.consumer.message import RawMessage
 from barnabas.client.workers.dead_letters import DeadLetters, Filter
-from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers.letter_writer import LetterWriter
 from barnabas.model.errors import Code, Retriable
 from tests.cli.command import barnabas as command
 from tests.client_e2e.conftest import Served

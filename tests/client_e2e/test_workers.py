@@ -17,7 +17,7 @@ import barnabas
 import barnabas.sync
 from barnabas import HandlerFailed, Retry, parallel, per_batch, per_range, per_thread
 from barnabas.client.consumer.message import RawMessage
-from barnabas.client.workers.letters import trail_in
+from barnabas.client.workers.dead_letter_headers import trail_in
 from barnabas.client.workers.parallel import Parallel
 from barnabas.client.workers.threads import Worker
 from barnabas.model.errors import InvalidRequest

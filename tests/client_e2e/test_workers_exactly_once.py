@@ -15,7 +15,7 @@ import barnabas
 import barnabas.sync
 from barnabas import HandlerFailed, ProducerRecord, Reject, Retry, parallel
 from barnabas.client.consumer.message import RawMessage
-from barnabas.client.workers.letters import trail_in
+from barnabas.client.workers.dead_letter_headers import trail_in
 from barnabas.client.workers.parallel import Parallel
 from barnabas.model.errors import Fenced, InvalidRequest
 from tests.client_e2e.conftest import OwnBroker, Served

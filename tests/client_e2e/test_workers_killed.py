@@ -17,7 +17,7 @@ import barnabas
 from barnabas.client.admin.admin import EARLIEST, LATEST
 from barnabas.client.consumer.message import RawMessage
 from barnabas.client.consumer.partition_consumer import PartitionConsumer
-from barnabas.client.workers.letters import LetterTrail, trail_in
+from barnabas.client.workers.dead_letter_headers import LetterTrail, trail_in
 from barnabas.model.ids import TopicPartition
 from tests.client_e2e.conftest import OPTIONS, Served
 from tests.conftest import StartBroker

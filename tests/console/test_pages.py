@@ -9,7 +9,7 @@ import pytest
 
 from barnabas import Admin, Consumer, Producer
 from barnabas.client.finding import problem, warning
-from barnabas.client.workers.letters import LetterTrail, Origin
+from barnabas.client.workers.dead_letter_headers import LetterTrail, Origin
 from tests.conftest import broker_with
 from tests.console.asgi import ask
 from tests.console.conftest import Ask, StartConsole

@@ -18,7 +18,7 @@ from barnabas.broker.catalog_interface import (
     check_new_topic,
     log_config,
 )
-from barnabas.broker.producer_ids import next_block
+from barnabas.broker.producer_id_blocks import next_block
 from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig

@@ -7,7 +7,7 @@ loading: reads shards back from __consumer_offsets
 ports: what a shard sees of its broker: log, topics, configuration
 deleted_topics: forgets the committed offsets of deleted topics
 pending_deletions: offset deletions that could not be written yet
-rebalances_logged: logs each rebalance that has ended, with the cause
+rebalance_log: logs each rebalance that has ended, with the cause
 lag: how far groups are behind, and since when
 rates: records per second that groups consume and producers append
 metrics: groups for Prometheus

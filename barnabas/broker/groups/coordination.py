@@ -23,7 +23,7 @@ from barnabas.broker.groups.deleted_topics import forget_offsets
 from barnabas.broker.groups.loading import GroupLoading
 from barnabas.broker.groups.ports import PartitionJournal, TopicsSeen, group_limits, limits
 from barnabas.broker.groups.rates import SAMPLE_MS, GroupRates
-from barnabas.broker.groups.rebalances_logged import log_rebalances
+from barnabas.broker.groups.rebalance_log import log_rebalances
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition

@@ -10,8 +10,8 @@ leading: one partition that this broker leads: in-sync set, high watermark
 following: one partition that this broker follows
 fetcher: fetches all partitions that are followed at one leader
 fetchers: one fetcher per leader
-sessions: fetch requests of followers, and replies to them
-positions: a follower's position in one partition
+follower_sessions: fetch requests of followers, and replies to them
+follower_positions: a follower's position in one partition
 isr_proposals: AlterPartition: in-sync sets proposed to the controller (when to propose:
     replication/leader.py)
 failed_log_dirs: tells the controller which replicas were on a failed disk

@@ -5,7 +5,7 @@ truncated where they diverge, high watermarks and log start offsets adopted.
 Always: a failure is retried after a pause; a reply to a request of an earlier leadership changes
 nothing; records are checked, and written from the buffer in which they were received.
 Not here: truncating logs (following.py) and where (replication/follower.py), connections
-(broker/cluster/peers.py), the leader's side (sessions.py).
+(broker/cluster/peers.py), the leader's side (follower_sessions.py).
 """
 
 import asyncio

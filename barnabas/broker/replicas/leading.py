@@ -2,7 +2,7 @@
 
 In: appends, positions of followers, the controller's replies. Out: the high watermark, proposals,
 notified followers.
-Not here: the decisions (replication/leader.py), followers' requests (sessions.py).
+Not here: the decisions (replication/leader.py), followers' requests (follower_sessions.py).
 """
 
 from typing import TYPE_CHECKING, Protocol

@@ -24,13 +24,13 @@ from barnabas.broker.catalog_interface import log_config
 from barnabas.broker.partition import Partition
 from barnabas.broker.replicas import failed_log_dirs
 from barnabas.broker.replicas.fetchers import Fetchers
+from barnabas.broker.replicas.follower_sessions import ReplicaSessions
 from barnabas.broker.replicas.incomplete import IncompleteReplicas
 from barnabas.broker.replicas.isr_proposals import Proposals
 from barnabas.broker.replicas.leading import LeaderReplica
 from barnabas.broker.replicas.limited_log import LimitedLog
 from barnabas.broker.replicas.logs import StrayLogs, find_log
 from barnabas.broker.replicas.replica_cluster import ReplicaCluster
-from barnabas.broker.replicas.sessions import ReplicaSessions
 from barnabas.broker.replicas.throttles import Throttles
 from barnabas.broker.role import Role
 from barnabas.broker.storage.log_directory import storage_error

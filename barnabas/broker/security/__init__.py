@@ -2,7 +2,7 @@
 
 - authentication: the logins of a listener
 - logins: all SASL listeners of a broker
-- offers: the mechanisms of a listener
+- mechanisms: the SASL mechanisms of a listener, from its options
 - jwks: the keys of an identity provider
 - tokens: delegation tokens
 - credentials: the SCRAM credentials of users, from the keeper

@@ -22,10 +22,10 @@ from barnabas.security.principal import USER, Principal
 from barnabas.security.sasl.login import (
     HANDSHAKE,
     AnswerVersions,
+    EnabledMechanism,
     Login,
     LoginContinues,
     LoginSucceeded,
-    Offer,
     SaslSession,
 )
 
@@ -55,13 +55,13 @@ class Authentication:
         self,
         broker: AuthenticationContext,
         normal: ListenerContext,
-        offers: Mapping[str, Offer],
+        mechanisms: Mapping[str, EnabledMechanism],
         frame_size_max: int,
         failed_delay_ms: int,
     ) -> None:
         self._broker = broker
         self._normal = normal
-        self._offers = offers
+        self._mechanisms = mechanisms
         self._failed_delay_s = failed_delay_ms / 1000
         self.context = normal.with_dispatch(
             self._received,
@@ -95,7 +95,7 @@ class Authentication:
     ) -> Parts | DeferredReply[Parts] | None:
         login = connection.login
         if login is None:
-            login = connection.login = Login(self._offers)
+            login = connection.login = Login(self._mechanisms)
         clock = self._broker.clock
         effect = login.received(frame, clock.monotonic_ms(), clock.wall_ms())
         if isinstance(effect, AnswerVersions):
@@ -144,7 +144,7 @@ class Authentication:
         now_ms = self._broker.clock.monotonic_ms()
         handshake = len(frame) > 1 and (frame[0] << 8) | frame[1] == HANDSHAKE
         if handshake and session.may_authenticate_again(now_ms):
-            connection.login = Login(self._offers, session)
+            connection.login = Login(self._mechanisms, session)
             connection.enter(self.context)
             self.began(connection)
             return self._received(connection, frame)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from barnabas.broker.security.offers import MechanismOptions
+from barnabas.broker.security.mechanisms import MechanismOptions
 from barnabas.config.option import invalid
 from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.security.sasl.mechanism import SaslIdentity

@@ -14,7 +14,7 @@ from barnabas.broker.net.listener_context import ListenerContext
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.credentials import ScramUsers, load_secret
 from barnabas.broker.security.jwks import Jwks, token_validation
-from barnabas.broker.security.offers import MechanismOptions, offers_of
+from barnabas.broker.security.mechanisms import MechanismOptions, enabled_mechanisms
 from barnabas.config import broker as broker_options
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.broker_listeners import ListenerSettings, SecurityProtocol, is_loopback
@@ -68,7 +68,7 @@ class Logins:
         made = Authentication(
             self._broker,
             normal,
-            offers_of(
+            enabled_mechanisms(
                 options, self.users, token_validation(self._broker, self._keys), self._tokens
             ),
             size_max,

@@ -8,7 +8,7 @@ marker_writing: answers requests for markers in the partitions that this broker 
 marker_append: appends one marker to a partition
 produce: appends the batches of transactional producers
 verification: asks the coordinator whether partitions are in a transaction
-aborts_logged: logs the transactions that the coordinator aborted, with the cause
+abort_log: logs the transactions that the coordinator aborted, with the cause
 metrics: transactions for Prometheus
 producer_id_pool: producer ids at hand, so that no decision waits for the keeper
 """

@@ -21,7 +21,7 @@ from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.broker.topic import TRANSACTIONS_TOPIC, Topic
-from barnabas.broker.transactions.aborts_logged import log_aborts
+from barnabas.broker.transactions.abort_log import log_aborts
 from barnabas.broker.transactions.loading import GivenUp, load
 from barnabas.broker.transactions.marker_writing import begin_markers
 from barnabas.broker.transactions.producer_id_pool import ProducerIdPool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barnabas.cli.asking import confirm, require_answer, yes_option
+from barnabas.cli.confirmation import confirm, require_answer, yes_option
 from barnabas.cli.groups.arguments import group_argument
 from barnabas.cli.groups.targets import parse_target
 from barnabas.cli.options import cluster_options, open_cluster

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from barnabas.cli.asking import confirm, require_answer, yes_option
 from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.confirmation import confirm, require_answer, yes_option
 from barnabas.cli.options import cluster_options, open_admin
 from barnabas.cli.render import output_option, render
 from barnabas.cli.security.passwords import password_from, password_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli import exits
-from barnabas.cli.asking import confirm, require_answer, yes_option
+from barnabas.cli.confirmation import confirm, require_answer, yes_option
 from barnabas.cli.options import cluster_options, open_cluster
 from barnabas.cli.partitions import named_partitions
 from barnabas.cli.transactions.arguments import find_transaction, id_argument

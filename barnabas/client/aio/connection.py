@@ -185,7 +185,7 @@ class AsyncioConnection:
         self._write(parts)
         return waiting
 
-    def tell(
+    def send_one_way(
         self, request: ProtocolMessage, *, timeout_ms: int, version_max: int | None = None
     ) -> "asyncio.Future[None] | None":
         if self._problem is not None:

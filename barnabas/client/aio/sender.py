@@ -113,9 +113,9 @@ class LoopSender:
         request = request_of(outgoing, settings, self._request_timeout_ms, outbox.transactions)
         try:
             if settings.acks == 0:
-                leaving = request.tell(connection)
+                leaving = request.send_one_way(connection)
                 if leaving is None:
-                    outbox.told(outgoing)
+                    outbox.sent_one_way(outgoing)
                 else:
                     assert isinstance(leaving, asyncio.Future)
                     leaving.add_done_callback(lambda done: self._done(outgoing, None, done))
@@ -139,7 +139,7 @@ class LoopSender:
             assert isinstance(problem, KafkaError)
             self.outbox.unanswered(outgoing, problem, now)
         elif request is None:
-            self.outbox.told(outgoing)
+            self.outbox.sent_one_way(outgoing)
         else:
             self.outbox.answered(outgoing, answers_of(done.result(), request.names), now)
         self._pump()

@@ -186,7 +186,7 @@ class BlockingConnection:
             self._write(parts, deadline)
         return waiting
 
-    def tell(
+    def send_one_way(
         self, request: ProtocolMessage, *, timeout_ms: int, version_max: int | None = None
     ) -> None:
         deadline = time.monotonic() + timeout_ms / 1000
@@ -206,7 +206,7 @@ class BlockingConnection:
         return self.send(request, answer, timeout_ms=timeout_ms, version_max=version_max).wait()
 
     def send_ahead(self) -> None:
-        """From now on `send` and `tell` do not wait; `push` sends what the socket did not take."""
+        """From now on `send` and `send_one_way` do not wait; `push` sends what is left."""
         self._ahead = True
         self._socket.settimeout(0)
 

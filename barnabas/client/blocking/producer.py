@@ -78,7 +78,7 @@ class Producer(Intake):
         self._thread = SenderThread(self._changed, self._failed)
         accumulator = accumulator_of(BlockingAccumulator, config, self._thread.wake, partitioner)
         accumulator.waiting = self._wait
-        accumulator.untold = deque()
+        accumulator.uncalled = deque()
         accumulator.announced = 0
         accumulator.lock = lock
         super().__init__(
@@ -188,7 +188,7 @@ class Producer(Intake):
                 self._until(lambda: all(batch.done for batch in batches), left)
                 announced = self._thread.announced
                 left = None if deadline is None else max(0, deadline - time.monotonic())
-                self._until(lambda: self._thread.has_told(announced), left)
+                self._until(lambda: self._thread.has_called_back(announced), left)
             finally:
                 self._outbox.flushing -= 1
 
@@ -214,7 +214,7 @@ class Producer(Intake):
                 self._outbox.results.abandon(given_up())
                 self._changed.notify_all()
                 self._thread.wake_if_running()
-            self._thread.tell()
+            self._thread.call_back()
             self._thread.join(_CLOSE_S_MAX if timeout_s is None else min(timeout_s, _CLOSE_S_MAX))
             self._cluster.close()
         raise_failed(self._accumulator)
@@ -255,8 +255,8 @@ class Producer(Intake):
                 self._outbox.flushing -= 1
 
     def _is_settled(self) -> bool:
-        told = self._thread.has_told(self._thread.announced)
-        return told and not self._accumulator.used and not self._sender.adding
+        called = self._thread.has_called_back(self._thread.announced)
+        return called and not self._accumulator.used and not self._sender.adding
 
     def _failed(self) -> None:
         self._closed = self._refusing = True

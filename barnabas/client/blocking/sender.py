@@ -214,7 +214,7 @@ class Sender:
     def _settled(self, sent: _Sent, now: int) -> bool:
         problem: KafkaError | None = sent.connection.problem
         if sent.answer is None and sent.connection.left >= sent.end:
-            self._outbox.told(sent.outgoing)
+            self._outbox.sent_one_way(sent.outgoing)
             return True
         if sent.answer is not None and sent.answer.response is not None:
             try:
@@ -254,7 +254,7 @@ class Sender:
         try:
             answer: BlockingResponse[ProduceResponse] | None = None
             if settings.acks == 0:
-                request.tell(connection)
+                request.send_one_way(connection)
             else:
                 waiting = request.send(connection)
                 assert isinstance(waiting, BlockingResponse)
@@ -267,7 +267,7 @@ class Sender:
         sent = _Sent(outgoing, request, answer, connection, connection.queued, deadline)
         if answer is None and not connection.unsent:
             with self._changed:
-                self._outbox.told(outgoing)
+                self._outbox.sent_one_way(outgoing)
             return
         self._sent.append(sent)
 

@@ -23,17 +23,17 @@ class BlockingAccumulator(Accumulator):
 
     waiting: Callable[[Delivery, float | None], None]
     lock: "threading.RLock"
-    untold: deque[ProducerBatch]  # done, and their callbacks not yet called
-    announced: int  # that came to `untold` so far
+    uncalled: deque[ProducerBatch]  # done, and their callbacks not yet called
+    announced: int  # that came to `uncalled` so far
 
     def announce(self, batch: ProducerBatch) -> None:
         if batch.callbacks:
-            self.untold.append(batch)
+            self.uncalled.append(batch)
             self.announced += 1
 
-    def heard(self, batch: ProducerBatch) -> None:
+    def failure_reported(self, batch: ProducerBatch) -> None:
         with self.lock:
-            super().heard(batch)
+            super().failure_reported(batch)
 
     def wait(self, delivery: Delivery, timeout: float | None) -> None:
         self.waiting(delivery, timeout)
@@ -50,7 +50,7 @@ class SenderThread:
         self._changed = changed
         self._on_failed = on_failed
         self._thread: threading.Thread | None = None
-        self._told = 0  # batches whose callbacks were called
+        self._called_back = 0  # batches whose callbacks were called
         self.problem: KafkaError | None = None  # why the thread has ended
 
     @property
@@ -62,9 +62,9 @@ class SenderThread:
         """Batches whose callbacks are to be called, of all time."""
         return self.accumulator.announced
 
-    def has_told(self, count: int) -> bool:
+    def has_called_back(self, count: int) -> bool:
         """Whether the callbacks of that many batches were called."""
-        return self._told >= count
+        return self._called_back >= count
 
     def wake(self) -> None:
         """Called under the lock."""
@@ -92,11 +92,11 @@ class SenderThread:
             self.sender.take_in(ready)
             while not self.sender.stopping:
                 busy = self.sender.due()
-                if not self.tell() and not busy:
+                if not self.call_back() and not busy:
                     return self.sender.rest()
         except BaseException as why:
             self._broken(why)
-        self.tell()
+        self.call_back()
         with self._changed:
             self.sender.wake_up = None
         return None
@@ -115,23 +115,25 @@ class SenderThread:
             finally:
                 self._changed.notify_all()
 
-    def tell(self) -> bool:
+    def call_back(self) -> bool:
         """Call the callbacks of what is done; False: there were none."""
         some = False
-        untold = self.accumulator.untold
+        uncalled = self.accumulator.uncalled
         while True:
             with self._changed:
-                if not untold:
+                if not uncalled:
                     return some
-                batch = untold.popleft()
+                batch = uncalled.popleft()
             some = True
             try:
                 batch.announce()
             except KeyboardInterrupt:
-                complain(batch)  # only the main thread is interrupted; this one was told to be
+                complain(
+                    batch
+                )  # only the main thread is interrupted; something asked this one to be
             finally:
                 with self._changed:
-                    self._told += 1
+                    self._called_back += 1
                     self._changed.notify_all()
 
 

@@ -42,9 +42,9 @@ cdef class Accumulator:
     cdef public long long used
     cdef public dict active
     cdef public dict unknown
-    cdef public long long unheard
+    cdef public long long unreported
     cdef object _first_failure
-    cdef long long _reckoning
+    cdef long long _failure_round
     cdef public bint refreshing
     cdef public object failing
 

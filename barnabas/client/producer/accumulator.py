@@ -99,11 +99,11 @@ class Accumulator:
         self.used = 0
         self.active: dict[Queue, None] = {}  # those with batches to send
         self.unknown: dict[str, TopicQueue] = {}  # topics with records in limbo
-        self.unheard = 0  # failed records whose failure was not reported to their sender
+        self.unreported = 0  # failed records whose failure was not reported to their sender
         self._first_failure: KafkaError | None = None
-        self._reckoning = 0  # `take_failed`s so far
+        self._failure_round = 0  # `take_failed`s so far
         self.refreshing = False  # new partitions are wanted for a topic that is known
-        # Of a transaction, which fails with any of its records: what they are told instead.
+        # Of a transaction, which fails with any of its records: the error that they get instead.
         self.failing: Callable[[KafkaError], KafkaError] | None = None
 
     # --- for a driver to fill in ---
@@ -186,7 +186,7 @@ class Accumulator:
         delivery._owner = self
         delivery._batch = batch
         delivery._index = batch.count - 1
-        delivery._heard = False
+        delivery._reported = False
         delivery.timestamp = when
         if callback is not None:
             if batch.callbacks is None:
@@ -343,27 +343,27 @@ class Accumulator:
         self.announce(batch)
 
     def fail(self, batch: ProducerBatch, problem: KafkaError, records: int) -> None:
-        """Nothing of it was written, and nobody has heard of that yet."""
+        """Nothing of it was written, and its senders do not know it yet."""
         if self.failing is not None:
             problem = self.failing(problem)
-        batch.fail(problem, self._reckoning)
-        if self.unheard == 0:
+        batch.fail(problem, self._failure_round)
+        if self.unreported == 0:
             self._first_failure = problem
-        self.unheard += records
+        self.unreported += records
 
-    def heard(self, batch: ProducerBatch) -> None:
+    def failure_reported(self, batch: ProducerBatch) -> None:
         """The sender of one of its records knows that it failed."""
-        if batch.reckoning == self._reckoning:
-            self.unheard -= 1
+        if batch.failure_round == self._failure_round:
+            self.unreported -= 1
 
     def take_failed(self) -> tuple[int, KafkaError | None]:
         """How many failures were not reported to the sender, and the first reason.
 
         This call reports them.
         """
-        count = self.unheard
-        self.unheard = 0
-        self._reckoning += 1
+        count = self.unreported
+        self.unreported = 0
+        self._failure_round += 1
         return count, self._first_failure if count else None
 
     def topics(self) -> list[str]:

@@ -1,9 +1,9 @@
-"""The ends of batches: written, given up, or split. Those who wait for them are told.
+"""The ends of batches: written, given up, or split. Their waiters are notified.
 
 In: batches that left their queue. Out: results of their records; bytes of `buffer.memory` that are
 free again.
 Always: each batch ends exactly once; a batch that was split ends when all its parts have ended;
-nobody is told before `announce`, because a callback may send.
+no waiter is notified before `announce`, because a callback may send.
 Not here: deciding which of them it is (outbox.py).
 """
 
@@ -24,7 +24,7 @@ class BatchResults:
         self._finished: deque[ProducerBatch] = deque()
 
     def written(self, batch: ProducerBatch, base_offset: int, append_time: int) -> None:
-        """-1: the broker did not tell, or does not know it any more."""
+        """-1: the broker did not send it, or no longer knows it."""
         queue = queue_of(batch)
         queue.retries = 0
         sequences.acknowledged(queue, batch)
@@ -75,7 +75,7 @@ class BatchResults:
         self.drop(problem)
 
     def announce(self) -> None:
-        """Tell those who wait, once all is in order: they may send more."""
+        """Notify the waiters, after every change is made: they may send more."""
         while self._finished:
             self._accumulator.announce(self._finished.popleft())
 

@@ -22,7 +22,7 @@ cdef class ProducerBatch(RecordWriter):
     cdef public ProducerBatch owner
     cdef public bint done
     cdef public object problem
-    cdef public long long reckoning
+    cdef public long long failure_round
     cdef public object last_problem
     cdef public long long base_offset
     cdef public long long append_time
@@ -36,7 +36,7 @@ cdef class Delivery:
     cdef public object _owner
     cdef public ProducerBatch _batch
     cdef public Py_ssize_t _index
-    cdef public bint _heard
+    cdef public bint _reported
     cdef public long long timestamp
 
     cpdef object follow(self, Delivery other)

@@ -57,7 +57,7 @@ class ProducerBatch(RecordWriter):
         self.owner: ProducerBatch | None = None  # of which it is a part
         self.done = False
         self.problem: KafkaError | None = None
-        self.reckoning = -1  # of `Accumulator`: in which its failed records count
+        self.failure_round = -1  # of `Accumulator`: in which its failed records count
         self.last_problem: KafkaError | None = None
         self.base_offset = -1
         self.append_time = -1
@@ -69,9 +69,9 @@ class ProducerBatch(RecordWriter):
         self.append_time = append_time
         self.done = True
 
-    def fail(self, problem: KafkaError, reckoning: int) -> None:
+    def fail(self, problem: KafkaError, failure_round: int) -> None:
         self.problem = problem
-        self.reckoning = reckoning
+        self.failure_round = failure_round
         self.done = True
 
     def release(self) -> None:
@@ -89,11 +89,11 @@ class ProducerBatch(RecordWriter):
         if callbacks is not None:
             for delivery, callback in callbacks:
                 try:
-                    delivery.tell(callback)
+                    delivery.report(callback)
                 except KeyboardInterrupt as why:
                     interrupted = why
                 except BaseException:
-                    complain(callback)  # the others must hear of theirs
+                    complain(callback)  # the other callbacks are still called
         if waiters is not None:
             for waiter in waiters:
                 if not waiter.done():
@@ -105,13 +105,13 @@ class ProducerBatch(RecordWriter):
 class Delivery:
     """What will be known of one record: await it, or ask it once it is `done`."""
 
-    __slots__ = ("_batch", "_heard", "_index", "_owner", "timestamp")
+    __slots__ = ("_batch", "_index", "_owner", "_reported", "timestamp")
 
     def __init__(self, owner: Any, batch: ProducerBatch, index: int, timestamp: int) -> None:
         self._owner = owner
         self._batch = batch
         self._index = index
-        self._heard = False
+        self._reported = False
         self.timestamp = timestamp
 
     def follow(self, other: "Delivery") -> None:
@@ -126,23 +126,23 @@ class Delivery:
         """Why the record was not written; None if it was, or is not done."""
         batch, _ = self._part()
         if batch.problem is not None:
-            self._hear(batch)
+            self._report_failure(batch)
         return batch.problem
 
-    def tell(self, callback: Callback) -> None:
+    def report(self, callback: Callback) -> None:
         """Pass on the result. A failure counts as reported only if the sender gets it."""
         batch, _ = self._part()
         if batch.problem is None:
             callback(self.metadata(), None)
             return
-        if getattr(callback, "sender_hears", True):
-            self._hear(batch)
+        if getattr(callback, "reaches_sender", True):
+            self._report_failure(batch)
         callback(None, batch.problem)
 
-    def _hear(self, batch: ProducerBatch) -> None:
-        if not self._heard:
-            self._heard = True
-            self._owner.heard(batch)
+    def _report_failure(self, batch: ProducerBatch) -> None:
+        if not self._reported:
+            self._reported = True
+            self._owner.failure_reported(batch)
 
     def metadata(self) -> RecordMetadata:
         """Where the record was written; raises what hindered it."""
@@ -150,7 +150,7 @@ class Delivery:
         if not batch.done:
             raise InvalidRequest(Code.INVALID_REQUEST, "the record has no answer yet: await it")
         if batch.problem is not None:
-            self._hear(batch)
+            self._report_failure(batch)
             raise fresh(batch.problem)
         queue = batch.queue
         assert queue is not None

@@ -212,7 +212,7 @@ class Outbox:
         self.metadata_refresh.stale = True
         self.results.announce()
 
-    def told(self, outgoing: Outgoing) -> None:
+    def sent_one_way(self, outgoing: Outgoing) -> None:
         """Sent without acks, every byte of it: nothing more will be known."""
         self._landed(outgoing)
         for batch in outgoing.batches:

@@ -99,7 +99,7 @@ def preparation(
                         " given or another",
                     )
             topic, value, key, headers, partition, timestamp = record
-            callback = _ToldToo(interceptors, callback)
+            callback = _WithInterceptors(interceptors, callback)
         if key_serializer is not None and key is not None:
             key = key_serializer(key)
         if value_serializer is not None and value is not None:
@@ -109,15 +109,15 @@ def preparation(
     return prepare
 
 
-class _ToldToo:
-    """Tells interceptors, each whatever the others do, then the one who sent the record."""
+class _WithInterceptors:
+    """Calls each interceptor, also if another one fails, then the callback of the sender."""
 
     def __init__(
         self, interceptors: Sequence[ProducerInterceptor], callback: Callback | None
     ) -> None:
         self._interceptors = interceptors
         self._callback = callback
-        self.sender_hears = callback is not None
+        self.reaches_sender = callback is not None
 
     def __call__(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
         for interceptor in self._interceptors:
@@ -184,8 +184,8 @@ class ProduceCall(NamedTuple):
     version_max: int | None
     names: dict[Any, str]
 
-    def tell(self, connection: BrokerConnection) -> Awaitable[None] | None:
-        return connection.tell(
+    def send_one_way(self, connection: BrokerConnection) -> Awaitable[None] | None:
+        return connection.send_one_way(
             self.message, timeout_ms=self.timeout_ms, version_max=self.version_max
         )
 

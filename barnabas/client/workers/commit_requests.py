@@ -11,7 +11,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.workers.driver import WindowDriver, log, send_letter
-from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers.letter_writer import LetterWriter
 from barnabas.client.workers.window.at_least_once import AtLeastOnce
 from barnabas.client.workers.window.effects import Commit, Effect, Identify, SendLetter
 from barnabas.model.errors import Code, Fenced, KafkaError, Retriable

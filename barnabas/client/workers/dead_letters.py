@@ -4,7 +4,7 @@ Written over `Net`, like all flows; `barnabas dlq` runs them.
 Always: a receipt names each letter that is redriven, first as an intent, then as done. After a
 crash, the next redrive sends the rest with the same sequence numbers, so the broker drops
 duplicates.
-Not here: what receipts mean (ledger.py).
+Not here: what receipts mean (redrive_ledger.py).
 """
 
 import re
@@ -18,17 +18,23 @@ from barnabas.client.admin.admin import EARLIEST, LATEST, Admin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.message import RawMessage
 from barnabas.client.consumer.partition_consumer import PartitionConsumer
-from barnabas.client.workers import ledger
-from barnabas.client.workers.ledger import LetterPartition, Receipt, RedriveLedger
-from barnabas.client.workers.letters import CUT, LetterTrail, headers_of, own_headers, trail_in
-from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers import redrive_ledger
+from barnabas.client.workers.dead_letter_headers import (
+    CUT,
+    LetterTrail,
+    headers_of,
+    own_headers,
+    trail_in,
+)
+from barnabas.client.workers.letter_writer import LetterWriter
+from barnabas.client.workers.redrive_ledger import LetterPartition, Receipt, RedriveLedger
 from barnabas.client.workers.window.effects import SendLetter
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 
 REDRIVEN_FROM = "barnabas.redriven-from"
 _NAMED = re.compile(r"([._-](dlq|dlt|dead-?letters?|errors))$", re.IGNORECASE)
-_RECEIPTS = TopicPartition(ledger.TOPIC, 0)
+_RECEIPTS = TopicPartition(redrive_ledger.TOPIC, 0)
 _CHUNK = 500
 
 
@@ -109,7 +115,7 @@ class DeadLetters:
             TopicPartition(name, partition.number)
             for name, topic in sorted(view.topics.items())
             for partition in topic.partitions
-            if not topic.is_internal and name != ledger.TOPIC
+            if not topic.is_internal and name != redrive_ledger.TOPIC
         ]
         if not partitions:
             return []
@@ -188,8 +194,10 @@ class DeadLetters:
     async def _redrive_chunk(self, chunk: list[RawMessage], to: str | None) -> int:
         at = TopicPartition(chunk[0].topic, chunk[0].partition)
         places = {message.offset: await self._place(message, to) for message in chunk}
-        receipt = ledger.intent(uuid4().hex, self._source(at), places, await self._post.identify())
-        await self._write(ledger.encoded(receipt))
+        receipt = redrive_ledger.intent(
+            uuid4().hex, self._source(at), places, await self._post.identify()
+        )
+        await self._write(redrive_ledger.encoded(receipt))
         if not (await self._ledger()).won(receipt.token):
             raise InvalidRequest(
                 Code.INVALID_REQUEST,
@@ -239,7 +247,7 @@ class DeadLetters:
                     headers,
                 )
             )
-        await self._write(ledger.encoded(ledger.end(receipt.token)))
+        await self._write(redrive_ledger.encoded(redrive_ledger.end(receipt.token)))
         return len(messages)
 
     async def _place(self, message: RawMessage, to: str | None) -> TopicPartition:
@@ -264,7 +272,7 @@ class DeadLetters:
     async def _make_receipts(self) -> None:
         try:
             await self._admin.create_topic(
-                ledger.TOPIC, partitions=1, configs={"retention.ms": "-1"}
+                redrive_ledger.TOPIC, partitions=1, configs={"retention.ms": "-1"}
             )
         except KafkaError as problem:
             if problem.code is not Code.TOPIC_ALREADY_EXISTS:
@@ -276,7 +284,7 @@ class DeadLetters:
     async def _ledger(self) -> RedriveLedger:
         read = RedriveLedger()
         try:
-            await self._admin.topic(ledger.TOPIC)
+            await self._admin.topic(redrive_ledger.TOPIC)
         except KafkaError as problem:
             if problem.code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
                 raise

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.consumer.message import Raw
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers.letter_writer import LetterWriter
 from barnabas.client.workers.window.effects import Effect, SendLetter
 from barnabas.client.workers.window.window_state import IntentSender
 from barnabas.model.errors import KafkaError, Retriable

@@ -27,8 +27,8 @@ from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.workers.calls import HandlerFailed, Opener, UndecodableRecord
 from barnabas.client.workers.commit_requests import CommitRequests
+from barnabas.client.workers.dead_letter_headers import cause_of
 from barnabas.client.workers.driver import GuaranteeRequests, log
-from barnabas.client.workers.letters import cause_of
 from barnabas.client.workers.policy import Policy, Reject
 from barnabas.client.workers.pool import Pool
 from barnabas.client.workers.results import ResultEncoder

@@ -16,7 +16,7 @@ from barnabas.client.blocking.consumer import Consumer
 from barnabas.client.consumer.message import K, Message, RawMessage, V
 from barnabas.client.consumer.offset_lookup import Rebalancing
 from barnabas.client.workers.calls import HandlerFailed, Opener
-from barnabas.client.workers.letters import cause_of
+from barnabas.client.workers.dead_letter_headers import cause_of
 from barnabas.config.client import Settings, Value
 from barnabas.model.errors import Fenced
 from barnabas.model.ids import TopicPartition

@@ -19,7 +19,7 @@ from barnabas.client.producer.producing import HURRY_S
 from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.producer.transaction_errors import ABORT_FIRST
 from barnabas.client.workers.driver import WindowDriver, log, send_letter
-from barnabas.client.workers.post import LetterWriter
+from barnabas.client.workers.letter_writer import LetterWriter
 from barnabas.client.workers.window.effects import Effect, SendLetter, WriteTransaction
 from barnabas.client.workers.window.exactly_once import AbortCause, ExactlyOnce, cause_of_abort
 from barnabas.client.workers.window.window_partition import WindowRecord

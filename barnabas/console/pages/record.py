@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from barnabas.client.consumer.json_lines import to_json
 from barnabas.client.consumer.message import RawMessage
-from barnabas.client.workers.letters import headers_of, trail_in
+from barnabas.client.workers.dead_letter_headers import headers_of, trail_in
 from barnabas.console import words
 from barnabas.console.application import Asked
 from barnabas.console.pages.topics import found_topic

@@ -12,7 +12,7 @@ topic_sink: the topic that a stream writes to, exactly once or at least once
 rows: rows for functions and tables; bad rows
 dead_letters: writes bad rows to the retry and dead-letter topics
 bad_row_producer: the producer of bad rows, a transaction per batch
-letter_topics: creates the topics of bad rows
+dead_letter_topics: creates the topics of bad rows
 outage: decides whether a pipeline waits for brokers that are away
 progress: batches, rows, time and lag of each query
 explain: decides why a pipeline is behind

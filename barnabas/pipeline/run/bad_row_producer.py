@@ -17,7 +17,7 @@ from barnabas.client.blocking.net import run
 from barnabas.client.blocking.producer import Producer
 from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.producer.accumulator import BufferFull
-from barnabas.client.workers import letters
+from barnabas.client.workers import dead_letter_headers as header_names
 from barnabas.model.errors import Code, Fenced, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.errors import PipelineError
@@ -56,12 +56,12 @@ def fitted(row: BadRow, limits: Mapping[str, int], dlq: str) -> BadRow:
     """
     if row.size <= limits[row.topic]:
         return row
-    cut = (letters.CUT, str(len(row.value or b"")).encode())
+    cut = (header_names.CUT, str(len(row.value or b"")).encode())
     row = row._replace(topic=dlq, headers=(*row.headers, cut))
     over = row.size - limits[dlq]
     if over > len(row.value or b""):
         # Its key or its own headers are that large: only what says where it came from stays.
-        ours = tuple(each for each in row.headers if each[0].startswith(letters.PREFIX))
+        ours = tuple(each for each in row.headers if each[0].startswith(header_names.PREFIX))
         row = row._replace(key=None, headers=ours)
         over = row.size - limits[dlq]
     if over > 0 and row.value is not None:

@@ -11,7 +11,7 @@ Not here: which rows are bad, and their headers (rows.py).
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.client.workers import letters
+from barnabas.client.workers import dead_letter_headers as header_names
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.run.bad_row_producer import BadRow, BadRowProducer
 from barnabas.pipeline.run.rows import bad_rows
@@ -93,7 +93,7 @@ class BadRowWriter:
             "failOnDataLoss": "false",
         }
         rows = spark.read.format("barnabas").options(**given).load()
-        return rows.where(_header(letters.BATCH).startswith(f"{query}-")).select(
+        return rows.where(_header(header_names.BATCH).startswith(f"{query}-")).select(
             _identity().alias("id")
         )
 
@@ -102,7 +102,7 @@ def _identity() -> "Column":
     """Identifies a row of a query, which is written once to one of the topics."""
     from pyspark.sql import functions as f
 
-    names = (letters.TOPIC, letters.PARTITION, letters.OFFSET, letters.ATTEMPTS)
+    names = (header_names.TOPIC, header_names.PARTITION, header_names.OFFSET, header_names.ATTEMPTS)
     return f.concat_ws(":", *(_header(name) for name in names))
 
 

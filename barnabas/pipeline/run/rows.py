@@ -10,7 +10,7 @@ topic has the origin and time of the original record.
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.workers import letters
+from barnabas.client.workers import dead_letter_headers as header_names
 from barnabas.pipeline.run.spec import LATEST, Spec
 from barnabas.pipeline.spark.batch_identity import BatchIdentity
 from barnabas.pipeline.spark.offsets import Offsets
@@ -22,7 +22,7 @@ DELETED = "_deleted"  # of a row whose record has no value; such a row is not in
 _TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
 _NUMBER = r"\A[0-9]{1,18}\z"
 _TIME = r"\A-?[0-9]{1,18}\z"  # Kafka's records may have negative times
-_PATTERNS = {letters.TOPIC: _TOPIC, letters.TIMESTAMP: _TIME}
+_PATTERNS = {header_names.TOPIC: _TOPIC, header_names.TIMESTAMP: _TIME}
 # Years 1 to 9999.
 _TIME_MS_MIN, _TIME_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
 
@@ -43,9 +43,9 @@ def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
         rows = rows.where(good)
         data = [f.col("data.*")]
     origin = {
-        "_topic": (letters.TOPIC, "topic", "string"),
-        "_partition": (letters.PARTITION, "partition", "int"),
-        "_offset": (letters.OFFSET, "offset", "bigint"),
+        "_topic": (header_names.TOPIC, "topic", "string"),
+        "_partition": (header_names.PARTITION, "partition", "int"),
+        "_offset": (header_names.OFFSET, "offset", "bigint"),
     }
     retry = spec.errors.retry_topic
     known: list[Any] = [
@@ -79,7 +79,7 @@ def _time(retry: str | None) -> "Column":
     own = f.unix_millis(f.col("timestamp"))
     if retry is None:
         return f.when(own.between(_TIME_MS_MIN, _TIME_MS_MAX), f.col("timestamp"))
-    first = _header(retry, letters.TIMESTAMP, own.cast("string")).try_cast("bigint")
+    first = _header(retry, header_names.TIMESTAMP, own.cast("string")).try_cast("bigint")
     return f.when(first.between(_TIME_MS_MIN, _TIME_MS_MAX), f.timestamp_millis(first))
 
 
@@ -90,23 +90,23 @@ def bad_rows(spec: Spec, rows: "DataFrame", batch: str) -> "DataFrame":
     from pyspark.sql import functions as f
 
     errors, retry = spec.errors, spec.errors.retry_topic
-    before = _header(retry, letters.ATTEMPTS, f.lit("0")).cast("bigint")
+    before = _header(retry, header_names.ATTEMPTS, f.lit("0")).cast("bigint")
     attempts = f.least(before, f.lit(errors.retries)) + 1
     now_ms = f.unix_millis(f.current_timestamp()).cast("string")
     time_ms = f.unix_millis(f.col("timestamp")).cast("string")
     bad = rows.where(f.col("error").isNotNull()).withColumn("attempts", attempts)
     again = f.col("attempts") <= errors.retries
     trail: dict[str, Any] = {
-        letters.GROUP: f.lit(spec.source.group),
-        letters.TOPIC: _first_known(retry, letters.TOPIC, "topic"),
-        letters.PARTITION: _first_known(retry, letters.PARTITION, "partition"),
-        letters.OFFSET: _first_known(retry, letters.OFFSET, "offset"),
-        letters.TIMESTAMP: _header(retry, letters.TIMESTAMP, time_ms),
-        letters.CAUSE: f.substring("error", 1, letters.CAUSE_SIZE_MAX),
-        letters.ATTEMPTS: f.col("attempts").cast("string"),
-        letters.ROUND: (f.col("attempts") - f.when(again, 0).otherwise(1)).cast("string"),
-        letters.FAILED_AT: now_ms,
-        letters.BATCH: f.lit(batch),
+        header_names.GROUP: f.lit(spec.source.group),
+        header_names.TOPIC: _first_known(retry, header_names.TOPIC, "topic"),
+        header_names.PARTITION: _first_known(retry, header_names.PARTITION, "partition"),
+        header_names.OFFSET: _first_known(retry, header_names.OFFSET, "offset"),
+        header_names.TIMESTAMP: _header(retry, header_names.TIMESTAMP, time_ms),
+        header_names.CAUSE: f.substring("error", 1, header_names.CAUSE_SIZE_MAX),
+        header_names.ATTEMPTS: f.col("attempts").cast("string"),
+        header_names.ROUND: (f.col("attempts") - f.when(again, 0).otherwise(1)).cast("string"),
+        header_names.FAILED_AT: now_ms,
+        header_names.BATCH: f.lit(batch),
     }
     ours = f.array(
         *(
@@ -116,7 +116,7 @@ def bad_rows(spec: Spec, rows: "DataFrame", batch: str) -> "DataFrame":
     )
     none = f.expr("cast(array() as array<struct<key:string,value:binary>>)")
     kept = f.filter(
-        f.coalesce(f.col("headers"), none), lambda h: ~h["key"].startswith(letters.PREFIX)
+        f.coalesce(f.col("headers"), none), lambda h: ~h["key"].startswith(header_names.PREFIX)
     )
     return bad.select(
         f.when(again, f.lit(retry)).otherwise(f.lit(errors.dlq)).alias("topic"),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.model.errors import KafkaError
 from barnabas.pipeline.errors import PipelineError, from_spark, one_line, without_remedy
+from barnabas.pipeline.run.dead_letter_topics import ensure_letter_topics, letter_client
 from barnabas.pipeline.run.dead_letters import BadRowWriter
-from barnabas.pipeline.run.letter_topics import ensure_letter_topics, letter_client
 from barnabas.pipeline.run.outage import Outage
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 from barnabas.pipeline.run.queries import look_after

@@ -271,7 +271,7 @@ class BatchSender:
                 version_max = _WITHOUT_ADDING_MAX
             connection = await self._cluster.broker(leader)
             if self._acks == 0:
-                connection.tell(
+                connection.send_one_way(
                     request, timeout_ms=self._cluster.timeout_ms, version_max=version_max
                 )
                 continue

@@ -86,7 +86,7 @@ class LoginRefused:
 LoginEffect = AnswerVersions | LoginContinues | LoginSucceeded | LoginRefused
 
 
-class Offer(NamedTuple):
+class EnabledMechanism(NamedTuple):
     """A mechanism that clients may use. `session_ms_max`: 0 is no limit."""
 
     begin: Callable[[], ServerExchange]
@@ -96,11 +96,13 @@ class Offer(NamedTuple):
 class Login:
     """One login on one connection. `previous`: this is a re-authentication."""
 
-    __slots__ = ("_began_at", "_exchange", "_frames", "_raw", "mechanism", "offers", "previous",
+    __slots__ = ("_began_at", "_exchange", "_frames", "_raw", "mechanism", "mechanisms", "previous",
                  "state")  # fmt: skip
 
-    def __init__(self, offers: Mapping[str, Offer], previous: SaslSession | None = None) -> None:
-        self.offers = offers
+    def __init__(
+        self, mechanisms: Mapping[str, EnabledMechanism], previous: SaslSession | None = None
+    ) -> None:
+        self.mechanisms = mechanisms
         self.previous = previous
         self.state = LoginState.VERSIONS if previous is None else LoginState.HANDSHAKE
         self.mechanism = ""
@@ -147,21 +149,21 @@ class Login:
         return self._handshake(header, request.mechanism, now_ms)
 
     def _handshake(self, header: RequestHeader, mechanism: str, now_ms: int) -> LoginEffect:
-        offer = self.offers.get(mechanism)
+        enabled = self.mechanisms.get(mechanism)
         same = self.previous is None or self.previous.mechanism == mechanism
-        code = Code.NONE if offer is not None and same else Code.UNSUPPORTED_SASL_MECHANISM
+        code = Code.NONE if enabled is not None and same else Code.UNSUPPORTED_SASL_MECHANISM
         reply = response_parts(
             HANDSHAKE,
             header.api_version,
             header.correlation_id,
-            SaslHandshakeResponse(error_code=code, mechanisms=list(self.offers)),
+            SaslHandshakeResponse(error_code=code, mechanisms=list(self.mechanisms)),
         )
-        if offer is None:
+        if enabled is None:
             return self._fail(f"mechanism {mechanism!r:.100} is not enabled", reply)
         if not same:
             return self._fail(f"re-authentication with another mechanism, {mechanism}", reply)
         self.mechanism = mechanism
-        self._exchange = offer.begin()
+        self._exchange = enabled.begin()
         self._raw = header.api_version == 0
         self._began_at = now_ms
         self.state = LoginState.TOKENS
@@ -219,8 +221,8 @@ class Login:
                 f"re-authentication of {previous.identity.user!r:.100} as {identity.user!r:.100}"
             )
         limits = []
-        if self.offers[self.mechanism].session_ms_max > 0:
-            limits.append(self.offers[self.mechanism].session_ms_max)
+        if self.mechanisms[self.mechanism].session_ms_max > 0:
+            limits.append(self.mechanisms[self.mechanism].session_ms_max)
         if identity.expires_ms is not None:
             limits.append(identity.expires_ms - wall_ms)
         expires_at = now_ms + max(0, min(limits)) if limits else None

@@ -15,7 +15,7 @@ from barnabas.broker.cluster.registration import (
     first_id,
     prepare,
 )
-from barnabas.broker.producer_ids import BLOCK_SIZE, next_block
+from barnabas.broker.producer_id_blocks import BLOCK_SIZE, next_block
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import BadVersion, Keeper
 from barnabas.keeper.memory import MemoryKeeper, MemoryStore

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.producer_ids import BLOCK_SIZE
+from barnabas.broker.producer_id_blocks import BLOCK_SIZE
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages.describe_producers import (

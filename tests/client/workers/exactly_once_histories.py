@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.letters import Origin, trail_in
+from barnabas.client.workers.dead_letter_headers import Origin, trail_in
 from barnabas.client.workers.policy import Policy, RecordOrder
 from barnabas.client.workers.window.exactly_once import ExactlyOnce
 from barnabas.client.workers.window.outbox import LetterOutbox

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from barnabas.client.workers.letters import Origin, trail_in
+from barnabas.client.workers.dead_letter_headers import Origin, trail_in
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry
 from barnabas.client.workers.window.at_least_once import AtLeastOnce
 from barnabas.client.workers.window.window import Window

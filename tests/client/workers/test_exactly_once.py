@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.letters import trail_in
+from barnabas.client.workers.dead_letter_headers import trail_in
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry
 from barnabas.client.workers.window.effects import (
     Effect,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.workers.letters import Incoming
+from barnabas.client.workers.dead_letter_headers import Incoming
 from barnabas.client.workers.policy import WINDOW_MAX, Policy
 from barnabas.client.workers.window.at_least_once import AtLeastOnce
 from barnabas.client.workers.window.effects import Effect, SendLetter

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from barnabas.client.workers.letters import trail_in
+from barnabas.client.workers.dead_letter_headers import trail_in
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry
 from barnabas.client.workers.window.at_least_once import AtLeastOnce
 from barnabas.client.workers.window.effects import (

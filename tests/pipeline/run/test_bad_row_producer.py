@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.client.blocking.admin import Admin
-from barnabas.client.workers import letters
+from barnabas.client.workers import dead_letter_headers as header_names
 from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.run.bad_row_producer import BadRow, BadRowProducer, fitted
-from barnabas.pipeline.run.letter_topics import ensure_letter_topics, letter_size
+from barnabas.pipeline.run.dead_letter_topics import ensure_letter_topics, letter_size
 from barnabas.pipeline.run.spec import parse
 from barnabas.pipeline.spark import brokers as clusters
 from barnabas.pipeline.spark.batch_identity import BatchIdentity, overlaps
@@ -155,7 +155,7 @@ def test_letter_topics_are_larger_than_the_topics_that_are_read(
     limits = ensure_letter_topics(spec)
     assert limits == dict.fromkeys((f"{topic}.dlq", f"{topic}.retry"), letter_size([2_000_000]))
     producer = driver(broker, topic, limits[f"{topic}.dlq"])
-    cause = (letters.CAUSE, b"c" * letters.CAUSE_SIZE_MAX)
+    cause = (header_names.CAUSE, b"c" * header_names.CAUSE_SIZE_MAX)
     large = BadRow(f"{topic}.dlq", b"k", b"v" * 1_999_900, (cause,))
     producer.write(batch(topic, 0, 0, 10), [large])
     producer.close()
@@ -172,7 +172,7 @@ def test_a_row_that_is_too_large_is_cut_and_does_not_stop_the_pipeline(
     """
     create(broker, topic, f"{topic}.dlq")
     producer = driver(broker, topic)
-    huge = BadRow(f"{topic}.dlq", b"k", b"v" * 3_000_000, ((letters.CAUSE, b"bad"),))
+    huge = BadRow(f"{topic}.dlq", b"k", b"v" * 3_000_000, ((header_names.CAUSE, b"bad"),))
     producer.write(batch(topic, 0, 0, 10), [huge, *rows(f"{topic}.dlq", 1)])
     producer.close()
     (cut, _), (small, _) = read(broker, f"{topic}.dlq")
@@ -193,13 +193,13 @@ def test_a_row_that_is_too_large_is_cut_and_does_not_stop_the_pipeline(
 def test_what_is_cut_fits_and_says_so(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes], ...]
 ) -> None:
-    row = BadRow("retry", key, value, (*headers, (letters.CAUSE, b"bad")))
+    row = BadRow("retry", key, value, (*headers, (header_names.CAUSE, b"bad")))
     limits = {"retry": 1000, "dlq": 1000}
     found = fitted(row, limits, "dlq")
     assert found.topic == "dlq"  # half a value is bad for ever
     assert found.size <= 1000
     given = dict(found.headers)
-    assert given[letters.CUT] == b"%d" % len(value or b"")
-    assert given[letters.CAUSE] == b"bad"
+    assert given[header_names.CUT] == b"%d" % len(value or b"")
+    assert given[header_names.CAUSE] == b"bad"
     assert (found.value is None) == (value is None)
     assert fitted(row._replace(key=b"", value=b"", headers=()), limits, "dlq").topic == "retry"

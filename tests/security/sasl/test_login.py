@@ -10,12 +10,12 @@ from barnabas.security.sasl.credentials import HASHES, credential
 from barnabas.security.sasl.login import (
     FRAMES_MAX,
     AnswerVersions,
+    EnabledMechanism,
     Login,
     LoginContinues,
     LoginEffect,
     LoginRefused,
     LoginSucceeded,
-    Offer,
     SaslSession,
 )
 from barnabas.security.sasl.mechanism import SCRAM_SHA_256, SaslIdentity
@@ -39,12 +39,14 @@ NONCE = "clientnonce"
 RIGHT, WRONG = b"\0alice\0pencil", b"\0alice\0pen"
 
 
-def offers(session_ms_max: int = 0, expires_ms: int | None = None) -> dict[str, Offer]:
+def mechanisms(
+    session_ms_max: int = 0, expires_ms: int | None = None
+) -> dict[str, EnabledMechanism]:
     check = password_check({"alice": "pencil", "bob": "brush"})
     identity = SaslIdentity("alice", expires_ms)
     return {
-        "PLAIN": Offer(lambda: PlainServer(check), session_ms_max),
-        SCRAM_SHA_256: Offer(
+        "PLAIN": EnabledMechanism(lambda: PlainServer(check), session_ms_max),
+        SCRAM_SHA_256: EnabledMechanism(
             lambda: ScramServer(HASH, "s", lambda user, _: FoundCredential(STORED, identity)),
             session_ms_max,
         ),
@@ -65,7 +67,7 @@ def token(data: bytes, version: int = 2) -> bytes:
 
 def scram_final() -> bytes:
     client = ScramClient(HASH, "alice", "pencil", NONCE)
-    server = offers()[SCRAM_SHA_256].begin()
+    server = mechanisms()[SCRAM_SHA_256].begin()
     final = client.respond(server.respond(client.first()))
     assert final is not None
     return final
@@ -142,7 +144,7 @@ def drive(login: Login, frames: list[str]) -> LoginEffect:
 def test_every_sequence_of_five_frames_ends_as_in_the_model() -> None:
     count = 0
     for frames, expected in sequences(5):
-        effect = drive(Login(offers()), frames)
+        effect = drive(Login(mechanisms()), frames)
         count += 1
         if expected == "in":
             assert isinstance(effect, LoginSucceeded), frames
@@ -160,11 +162,11 @@ def test_no_api_is_legal_before_a_login(key: int) -> None:
     for version in range(-1, APIS[key].max_version + 2):
         header = struct.pack(">hhih", key, version, 7, -1) + b"\0"
         for begun in ([], ["versions"]):
-            login = Login(offers())
+            login = Login(mechanisms())
             drive(login, begun)
             assert isinstance(login.received(header, 1, 1), LoginRefused)
         if key != 36:
-            login = Login(offers())
+            login = Login(mechanisms())
             drive(login, ["plain v1"])
             assert isinstance(login.received(header, 1, 1), LoginRefused)
 
@@ -174,7 +176,7 @@ def test_versions_that_do_not_exist_are_refused(version: int) -> None:
     for key, begun in ((17, []), (36, ["plain v1"])):
         if (key, version) == (36, 2):
             continue
-        login = Login(offers())
+        login = Login(mechanisms())
         drive(login, begun)
         assert isinstance(
             login.received(struct.pack(">hhih", key, version, 7, -1), 1, 1), LoginRefused
@@ -183,18 +185,18 @@ def test_versions_that_do_not_exist_are_refused(version: int) -> None:
 
 @pytest.mark.parametrize("length", range(17))
 def test_raw_tokens_of_any_short_length_are_looked_at(length: int) -> None:
-    login = Login(offers())
+    login = Login(mechanisms())
     drive(login, ["plain v0"])
     assert isinstance(login.received(b"x" * length, 1, 1), LoginRefused)
-    login = Login(offers())
+    login = Login(mechanisms())
     assert isinstance(login.received(b"x" * length, 1, 1), LoginRefused)
 
 
 def test_a_raw_reply_is_its_size_and_its_bytes() -> None:
-    effect = drive(Login(offers()), ["plain v0", "raw right"])
+    effect = drive(Login(mechanisms()), ["plain v0", "raw right"])
     assert isinstance(effect, LoginSucceeded)
     assert effect.reply == [b"\0\0\0\0"]
-    effect = drive(Login(offers()), ["scram v0", "raw first"])
+    effect = drive(Login(mechanisms()), ["scram v0", "raw first"])
     assert isinstance(effect, LoginContinues)
     (reply,) = effect.reply
     assert reply[4:].startswith(b"r=clientnonces,")
@@ -202,12 +204,12 @@ def test_a_raw_reply_is_its_size_and_its_bytes() -> None:
 
 
 def test_a_failure_without_a_header_has_no_reply() -> None:
-    effect = drive(Login(offers()), ["plain v0", "raw wrong"])
+    effect = drive(Login(mechanisms()), ["plain v0", "raw wrong"])
     assert effect == LoginRefused([], "user 'alice': unknown user or wrong password")
 
 
 def test_an_unknown_mechanism_gets_the_list() -> None:
-    effect = drive(Login(offers()), ["unknown"])
+    effect = drive(Login(mechanisms()), ["unknown"])
     assert isinstance(effect, LoginRefused)
     response = read_response(effect.reply[0][4:], 17, 1)[1]
     assert response == SaslHandshakeResponse(
@@ -225,7 +227,7 @@ def answered(effect: LoginEffect) -> SaslAuthenticateResponse:
 def test_all_failures_of_a_mechanism_say_the_same() -> None:
     texts = set()
     for data in (WRONG, b"\0nobody\0pencil", b"", b"\0\0", b"bob\0alice\0pencil", b"\xff", FINAL):
-        login = Login(offers())
+        login = Login(mechanisms())
         drive(login, ["plain v1"])
         effect = login.received(token(data), 1, 1)
         assert isinstance(effect, LoginRefused)
@@ -236,7 +238,7 @@ def test_all_failures_of_a_mechanism_say_the_same() -> None:
 
 
 def test_a_login_has_a_bounded_number_of_requests() -> None:
-    login = Login(offers())
+    login = Login(mechanisms())
     for _ in range(FRAMES_MAX):
         assert isinstance(drive(login, ["bad versions"]), AnswerVersions)
     assert isinstance(drive(login, ["bad versions"]), LoginRefused)
@@ -252,7 +254,7 @@ def test_a_login_has_a_bounded_number_of_requests() -> None:
 def test_a_session_lasts_as_long_as_the_shorter_of_limit_and_token(
     limit_ms: int, expires_ms: int | None, lifetime_ms: int
 ) -> None:
-    login = Login(offers(limit_ms, expires_ms))
+    login = Login(mechanisms(limit_ms, expires_ms))
     effect = drive(login, ["scram v1", "token first", "token final"])
     assert isinstance(effect, LoginSucceeded)
     assert answered(effect).session_lifetime_ms == lifetime_ms
@@ -274,14 +276,14 @@ def test_a_session_may_authenticate_again_after_a_second_if_it_expires() -> None
 
 
 def test_a_client_authenticates_again_with_a_handshake_alone() -> None:
-    effect = drive(Login(offers(60_000), ALICE), ["plain v1", "token right"])
+    effect = drive(Login(mechanisms(60_000), ALICE), ["plain v1", "token right"])
     assert isinstance(effect, LoginSucceeded)
     assert effect.session.expires_at == 61_000
-    assert isinstance(drive(Login(offers(), ALICE), ["versions"]), LoginRefused)
+    assert isinstance(drive(Login(mechanisms(), ALICE), ["versions"]), LoginRefused)
 
 
 def test_a_client_cannot_authenticate_again_as_another() -> None:
-    login = Login(offers(60_000), ALICE)
+    login = Login(mechanisms(60_000), ALICE)
     drive(login, ["plain v1"])
     effect = login.received(token(b"\0bob\0brush"), 1, 1)
     assert isinstance(effect, LoginRefused)
@@ -292,4 +294,4 @@ def test_a_client_cannot_authenticate_again_as_another() -> None:
 
 
 def test_a_client_cannot_authenticate_again_with_another_mechanism() -> None:
-    assert isinstance(drive(Login(offers(60_000), ALICE), ["scram v1"]), LoginRefused)
+    assert isinstance(drive(Login(mechanisms(60_000), ALICE), ["scram v1"]), LoginRefused)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from barnabas.broker.partition import Partition
-from barnabas.broker.replicas import positions as replica_places
+from barnabas.broker.replicas import follower_positions
 from barnabas.log.log import Log
 from barnabas.replication import follower
 from barnabas.replication import leader as leader_module
@@ -28,7 +28,7 @@ def truncates_to_the_high_watermark() -> list[Change]:
 @bug()
 def never_finds_that_logs_differ() -> list[Change]:
     """Hazard 2 (KIP-279): the leader does not compare epochs, so a follower keeps its own tail."""
-    return [(replica_places, "divergence", lambda *_: None)]
+    return [(follower_positions, "divergence", lambda *_: None)]
 
 
 @bug()
@@ -41,7 +41,7 @@ def trusts_epochs_it_never_saw() -> list[Change]:
         found = real(epochs, end, last_epoch, offset)
         return None if found is not None and found[0] < last_epoch and offset <= end else found
 
-    return [(replica_places, "divergence", divergence)]
+    return [(follower_positions, "divergence", divergence)]
 
 
 @bug()
@@ -49,7 +49,7 @@ def counts_fetches_of_other_epochs() -> list[Change]:
     """Hazard 3 (KIP-320): a fetch of a follower that knows another leadership moves the mark."""
     return [
         (Partition, "check_leader_epoch", lambda self, claimed: None),
-        (replica_places, "divergence", lambda *_: None),
+        (follower_positions, "divergence", lambda *_: None),
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from barnabas.client.blocking.admin import Admin
-from barnabas.client.workers import letters
+from barnabas.client.workers import dead_letter_headers as header_names
 from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline.mirror.target_topics import state_records
 from barnabas.pipeline.mirror.translation import Origins, Translation, take_in
@@ -125,7 +125,7 @@ def dead_rows(servers: str, topic: str) -> list[tuple[int, int, bytes]]:
             return []
     found = []
     for value, headers in read_headers(servers, topic):
-        origin = (int(headers[letters.PARTITION]), int(headers[letters.OFFSET]))
+        origin = (int(headers[header_names.PARTITION]), int(headers[header_names.OFFSET]))
         found.append((*origin, value))
     return found
 

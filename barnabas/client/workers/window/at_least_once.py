@@ -90,7 +90,7 @@ class AtLeastOnce:
         if share is not None and share.saving is not None:
             share.saving = None
             share.changed = True
-            self._state.turns.look_at(share, now + ASK_AGAIN_MS)
+            self._state.calls.look_at(share, now + ASK_AGAIN_MS)
         return self._state.act(now)
 
     def identified(
@@ -107,7 +107,7 @@ class AtLeastOnce:
         share = self._state.of_term(at, term)
         if share is not None and share.identifying:
             share.identifying = False
-            self._state.turns.look_at(share, now + ASK_AGAIN_MS)
+            self._state.calls.look_at(share, now + ASK_AGAIN_MS)
         return self._state.act(now)
 
     # Inside

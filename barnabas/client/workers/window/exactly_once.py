@@ -22,7 +22,7 @@ from typing import NamedTuple
 from barnabas.client.errors import error_of
 from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.producer.transaction_errors import GROUP_MOVED_ON
-from barnabas.client.workers.letters import clean_cause, headers_of
+from barnabas.client.workers.dead_letter_headers import clean_cause, headers_of
 from barnabas.client.workers.window.effects import Effect, WriteTransaction
 from barnabas.client.workers.window.outbox import GONE_SIZE_MAX, runs_of
 from barnabas.client.workers.window.window_partition import (

@@ -6,7 +6,8 @@ commit. Every worker that sends for the intent uses the producer id and sequence
 the broker drops all copies but the first. There is one intent at a time per partition. A worker's
 own letters have a producer id that no other worker uses. Every commit names the records after its
 offset that were moved already.
-Not here: when to commit (at_least_once.py), the headers (letters.py). Why: docs/adr/0011.
+Not here: when to commit (at_least_once.py), the headers (dead_letter_headers.py).
+Why: docs/adr/0011.
 """
 
 from bisect import bisect_left, insort
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from barnabas.client.workers.letters import CAUSE_SIZE_MAX
+from barnabas.client.workers.dead_letter_headers import CAUSE_SIZE_MAX
 from barnabas.client.workers.policy import WINDOW_MAX
 from barnabas.model.ids import TopicPartition
 

@@ -5,16 +5,16 @@ a driver to execute. The driver gives responses of brokers to the guarantee.
 Always: a record is finished when its handler succeeded or another topic has it; the committed
 offset is the end of the finished prefix; records of one lane never overlap; at most a window of
 records is in flight per partition, however many were fetched.
-Not here: one partition's records (window_partition.py), when a handler runs (turns.py), what
-follows its end (at_least_once.py, exactly_once.py), drains (window_state.py), threads and requests
-to brokers (runner.py).
+Not here: one partition's records (window_partition.py), when a handler runs (handler_calls.py),
+what follows its end (at_least_once.py, exactly_once.py), drains (window_state.py), threads and
+requests to brokers (runner.py).
 """
 
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.letters import Incoming, clean_cause, trail_of
+from barnabas.client.workers.dead_letter_headers import Incoming, clean_cause, trail_of
 from barnabas.client.workers.window.effects import Cancel, Effect, Pause, Release
 from barnabas.client.workers.window.window_partition import (
     RecordState,
@@ -44,7 +44,7 @@ class Window(Generic[G]):
         self.guarantee = guarantee
         self._policy = state.policy
         self._shares = state.shares
-        self._turns = state.turns
+        self._calls = state.calls
         self._term = 0
 
     # Partitions: assigned, revoked, lost
@@ -76,7 +76,7 @@ class Window(Generic[G]):
             for entry in share.entries:
                 if entry.state not in _STAYS:
                     entry.state = RecordState.DROPPED
-            self._turns.look_at(share, share.drain_until)
+            self._calls.look_at(share, share.drain_until)
             self._state.advance(share, now)
         return self._state.act(now)
 
@@ -127,7 +127,7 @@ class Window(Generic[G]):
 
         `results`: the records that must be written exactly once.
         """
-        share = self._turns.ended(entry)
+        share = self._calls.ended(entry)
         if entry.state is RecordState.RUNNING:
             entry.results = results
             self.guarantee.handled(share, entry, now)
@@ -139,7 +139,7 @@ class Window(Generic[G]):
         self, entry: WindowRecord, cause: str, now: int, *, reject: bool = False
     ) -> list[Effect]:
         """The handler raised. `reject`: a retry cannot help."""
-        share = self._turns.ended(entry)
+        share = self._calls.ended(entry)
         if entry.state is RecordState.RUNNING:
             trail = entry.trail
             entry.trail = trail._replace(
@@ -151,7 +151,7 @@ class Window(Generic[G]):
                 if share.draining:
                     entry.state = RecordState.DROPPED
                 else:
-                    self._turns.delay(entry, now + self._policy.retry.backoff_ms(entry.failures))
+                    self._calls.delay(entry, now + self._policy.retry.backoff_ms(entry.failures))
             else:
                 entry.state = RecordState.LEAVING
                 self.guarantee.gave_up(share, entry, now)
@@ -185,12 +185,12 @@ class Window(Generic[G]):
             return
         entry = WindowRecord(record, trail, share)
         if share.admit(entry, policy.order):
-            self._turns.take(entry, now)
+            self._calls.take(entry, now)
 
     # Time
 
     def tick(self, now: int) -> list[Effect]:
-        for due in self._turns.due(now):
+        for due in self._calls.due(now):
             if isinstance(due, Cancel):
                 self._state.effects.append(due)
             else:
@@ -200,7 +200,7 @@ class Window(Generic[G]):
 
     def next_deadline(self) -> int | None:
         """When `tick` has something to do."""
-        deadlines = (self._turns.next_deadline(), self.guarantee.next_deadline())
+        deadlines = (self._calls.next_deadline(), self.guarantee.next_deadline())
         return min((at for at in deadlines if at is not None), default=None)
 
     # What a driver may read

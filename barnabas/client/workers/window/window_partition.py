@@ -2,7 +2,7 @@
 
 Always: records that share a lane run one after another, in the order of their offsets; the end of
 the finished prefix is never past a record that is not finished.
-Not here: when a record runs (turns.py), how it is moved (outbox.py).
+Not here: when a record runs (handler_calls.py), how it is moved (outbox.py).
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.letters import Incoming, LetterTrail, headers_of
+from barnabas.client.workers.dead_letter_headers import Incoming, LetterTrail, headers_of
 from barnabas.client.workers.policy import WINDOW_MAX, FailureRoute, RecordOrder
 from barnabas.client.workers.window.effects import SendLetter
 from barnabas.client.workers.window.outbox import Intent, LetterOutbox, LetterProducer

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from barnabas.client.workers.policy import Policy
 from barnabas.client.workers.window.effects import Cancel, Effect, Fail, Release, Resume, SendLetter
-from barnabas.client.workers.window.turns import Turns
+from barnabas.client.workers.window.handler_calls import HandlerCalls
 from barnabas.client.workers.window.window_partition import (
     RecordState,
     WindowPartition,
@@ -64,7 +64,7 @@ class WindowState:
         self.policy = policy
         self.partitions = dict(partitions)
         self.shares: dict[TopicPartition, WindowPartition] = {}
-        self.turns = Turns(policy)
+        self.calls = HandlerCalls(policy)
         self.effects: list[Effect] = []
         self.failed = False
         self.guarantee: Guarantee  # set by the window
@@ -74,7 +74,7 @@ class WindowState:
         if self.guarantee.acts:
             self.guarantee.act(now)
         if not self.failed:
-            self.turns.start(now, self.effects)
+            self.calls.start(now, self.effects)
         effects, self.effects = self.effects, []
         return effects
 
@@ -98,7 +98,7 @@ class WindowState:
         """The next record of the lane may run."""
         following = share.leave_lane(entry)
         if following is not None and following.state is RecordState.BEHIND:
-            self.turns.take(following, now)
+            self.calls.take(following, now)
 
     def resume(self, share: WindowPartition) -> None:
         """Fetch again if half of the window is free."""
@@ -148,7 +148,7 @@ class WindowState:
             if self.guarantee.is_settled(share, now, late=late):
                 self._release(share)
             else:
-                self.turns.look_at(share, share.drain_until + LAST_COMMIT_MS)
+                self.calls.look_at(share, share.drain_until + LAST_COMMIT_MS)
 
     def _release(self, share: WindowPartition) -> None:
         self.drop(share)
@@ -182,7 +182,7 @@ class IntentSender:
         """No response, or a retriable error: the target may have the record or not."""
         share = self._sending(at, term)
         if share is not None:
-            self._state.turns.look_at(share, now + ASK_AGAIN_MS)
+            self._state.calls.look_at(share, now + ASK_AGAIN_MS)
         return self._state.act(now)
 
     def send_out_of_order(self, at: TopicPartition, term: int, now: int) -> list[Effect]:

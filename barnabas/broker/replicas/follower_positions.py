@@ -2,7 +2,7 @@
 
 In: the follower's fetch requests. Out: its position for the leader of the partition, once it is
 certain that the follower's log is a prefix of the leader's; otherwise why it is ignored.
-Not here: the contents of a reply, and when it is sent (sessions.py).
+Not here: the contents of a reply, and when it is sent (follower_sessions.py).
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -30,7 +30,7 @@ _NO_EPOCH = EpochEndOffset()
 
 
 class FollowerSession(Protocol):
-    """A follower's session, with all its positions (sessions.py)."""
+    """A follower's session, with all its positions (follower_sessions.py)."""
 
     follower: BrokerId
     broker_epoch: int

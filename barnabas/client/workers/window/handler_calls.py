@@ -18,7 +18,7 @@ from barnabas.client.workers.window.window_partition import (
 )
 
 
-class Turns:
+class HandlerCalls:
     """The calls for the records of all partitions. `running`: handlers that have not ended."""
 
     def __init__(self, policy: Policy) -> None:

@@ -17,7 +17,7 @@ from barnabas.broker.context import BrokerContext
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.dispatch import Dispatcher
 from barnabas.broker.net.file_descriptors import FileDescriptorBudget
-from barnabas.broker.replicas.positions import FollowerPosition, Key
+from barnabas.broker.replicas.follower_positions import FollowerPosition, Key
 from barnabas.broker.topic import Topics
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import BrokerId

@@ -1,6 +1,6 @@
 """The mechanisms that the clients of a listener may use, made from its options.
 
-In: options, users of the keeper. Out: an `Offer` for each enabled mechanism, or INVALID_CONFIG.
+In: options, users of the keeper. Out: the enabled mechanisms by name, or INVALID_CONFIG.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from barnabas.broker.security.credentials import ScramUsers
 from barnabas.config.option import invalid
 from barnabas.security.sasl.credentials import HASHES, ScramHash
 from barnabas.security.sasl.jaas import PLAIN_MODULE, parse_jaas
-from barnabas.security.sasl.login import Offer
+from barnabas.security.sasl.login import EnabledMechanism
 from barnabas.security.sasl.mechanism import MECHANISMS, OAUTHBEARER, PLAIN
 from barnabas.security.sasl.oauthbearer import OAuthBearerServer, ValidateToken
 from barnabas.security.sasl.plain import Passwords, PlainServer, password_check
@@ -36,19 +36,19 @@ class MechanismOptions:
         self.enabled = enabled
 
 
-def offers_of(
+def enabled_mechanisms(
     options: MechanismOptions,
     users: ScramUsers,
     validate: Callable[[MechanismOptions], ValidateToken],
     tokens: "TokenCredentials | None" = None,
-) -> dict[str, Offer]:
+) -> dict[str, EnabledMechanism]:
     """`validate` makes the check of tokens for OAUTHBEARER. `tokens`: delegation tokens."""
     if not options.enabled:
         raise invalid(
             f"listener {options.listener}: sasl.enabled.mechanisms is empty: name at least one of"
             f" {', '.join(MECHANISMS)}"
         )
-    offers = {}
+    mechanisms = {}
     for mechanism in options.enabled:
         limit = options.of("connections.max.reauth.ms", mechanism)
         assert isinstance(limit, int)
@@ -59,8 +59,8 @@ def offers_of(
             begin = partial(OAuthBearerServer, validate(options))
         else:
             begin = partial(_scram, HASHES[mechanism], users, tokens)
-        offers[mechanism] = Offer(begin, limit)
-    return offers
+        mechanisms[mechanism] = EnabledMechanism(begin, limit)
+    return mechanisms
 
 
 def _scram(hash_: ScramHash, users: ScramUsers, tokens: "TokenCredentials | None") -> ScramServer:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from barnabas.client.workers import ledger
+from barnabas.client.workers import redrive_ledger
+from barnabas.client.workers.dead_letter_headers import LetterTrail, Origin
 from barnabas.client.workers.dead_letters import Filter, Letter
-from barnabas.client.workers.ledger import LetterPartition, RedriveLedger
-from barnabas.client.workers.letters import LetterTrail, Origin
 from barnabas.client.workers.prefix import FinishedPrefix
+from barnabas.client.workers.redrive_ledger import LetterPartition, RedriveLedger
 from barnabas.client.workers.window.outbox import LetterProducer, offsets_of, runs_of
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.broker import Record
@@ -17,7 +17,7 @@ ORDERS = TopicPartition("orders", 0)
 
 def intent(token: str, *offsets: int) -> bytes:
     places = dict.fromkeys(offsets, ORDERS)
-    return ledger.encoded(ledger.intent(token, AT, places, LetterProducer(7, 0)))
+    return redrive_ledger.encoded(redrive_ledger.intent(token, AT, places, LetterProducer(7, 0)))
 
 
 def test_a_letter_is_taken_by_the_first_that_names_it() -> None:
@@ -40,14 +40,14 @@ def test_what_was_begun_stays_open_until_its_end() -> None:
     read.read(intent("mine", 3))
     read.read(intent("mine", 3))  # written twice, after an answer that never came
     assert [one.token for one in read.open("orders.dlq", "id-1")] == ["mine"]
-    read.read(ledger.encoded(ledger.end("mine")))
+    read.read(redrive_ledger.encoded(redrive_ledger.end("mine")))
     assert read.open("orders.dlq", "id-1") == []
     assert read.taken(AT) == {3}
 
 
 def test_numbers_follow_from_the_receipt_alone() -> None:
     other = TopicPartition("orders", 1)
-    receipt = ledger.intent("t", AT, {3: ORDERS, 4: other, 9: ORDERS}, LetterProducer(7, 0))
+    receipt = redrive_ledger.intent("t", AT, {3: ORDERS, 4: other, 9: ORDERS}, LetterProducer(7, 0))
     assert receipt.numbered() == {3: (ORDERS, 0), 4: (other, 0), 9: (ORDERS, 1)}
 
 
