@@ -35,7 +35,7 @@ def open_session(config: BrokerConfig, listener: Listener) -> Keeper:
 
 
 def open_zookeeper(addresses: str, digest_file: str | None = None) -> Keeper:
-    """For a tool, which has no ephemeral nodes and hears of no event."""
+    """For a tool, which has no ephemeral nodes and receives no events."""
     digest = read_digest(digest_file)
     return _zookeeper(addresses, TOOL_TIMEOUT_MS, lambda news: None, digest, bool(digest))
 

@@ -1,7 +1,7 @@
 """Reads a partition's log back, for the coordinator whose state it holds.
 
 Always: no disk is read on the event loop. The log may move to another directory meanwhile. While
-the process has no file descriptors or memory left, the read waits: nobody would try again later.
+the process has no file descriptors or memory left, the read waits: no other code would retry it.
 """
 
 import asyncio

@@ -37,7 +37,7 @@ _RECORDS_OF_PIPELINES = 60_000
 
 
 @click.command()
-@click.option("-n", "--records", type=click.IntRange(1, 10_000_000), help="How many orders.")
+@click.option("-n", "--records", type=click.IntRange(1, 10_000_000), help="The number of orders.")
 @click.option("--keep", is_flag=True, help="Keep the brokers running at the end, until Ctrl-C.")
 def command(records: int | None, keep: bool) -> int:
     """A broker, a stream of orders, three pipelines on Spark, and counts that agree.

@@ -36,7 +36,9 @@ command.add_command(explain)
 
 @command.command("run")
 @click.argument("spec", type=_SPEC)
-@click.option("--metrics", type=HostAndPort(), help="Where Prometheus may read its progress.")
+@click.option(
+    "--metrics", type=HostAndPort(), help="Serve Prometheus metrics of the run on this address."
+)
 @fails_in_lines
 def run_(spec: Path, metrics: Address | None) -> int:
     """Run a pipeline until it has processed all current records, or until it is stopped.
@@ -156,7 +158,7 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
 @command.command("package")
 @click.argument("path", metavar="FILE.tar", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--module", "modules", multiple=True, help="A module of yours; more than once for several."
+    "--module", "modules", multiple=True, help="A module to include; repeat the option for several."
 )
 @fails_in_lines
 def package_(path: Path, modules: tuple[str, ...]) -> int:

@@ -80,7 +80,7 @@ def _state(id_: int, view: "MetadataSnapshot", details: Mapping[int, "BrokerDeta
 
 
 def reasons(details: Mapping[int, "BrokerDetails"]) -> dict[tuple[str, int], str]:
-    """Why partitions are offline, as the controller tells."""
+    """Why partitions are offline, as the controller reports it."""
     return {
         (at.topic, at.partition): why for own in details.values() for at, why in own.offline.items()
     }

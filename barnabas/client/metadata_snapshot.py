@@ -41,7 +41,7 @@ class TopicMetadata(NamedTuple):
 class NewestLeaders:
     """The newest leader of each partition that any broker has named.
 
-    A broker that has not heard of a newer leader names the old one, which lacks records that the
+    A broker that does not know a newer leader names the old one, which lacks records that the
     newer one has: it would answer a fetch with OFFSET_OUT_OF_RANGE, and does not know the sequence
     numbers of a producer (KIP-320). A topic that was created again has another id, and low epochs.
     """

@@ -182,7 +182,7 @@ class Net(Protocol):
     def background_flow(
         self, flow: Callable[[], Coroutine[Any, Any, int | None]]
     ) -> BackgroundFlow:
-        """`flow`, a method, does what is due, and says when (`now_ms`) it wants to run again.
+        """`flow`, a method, does what is due, and says when (`now_ms`) it is to run again.
 
         None: when it is nudged. It does not raise.
         """

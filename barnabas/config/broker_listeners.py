@@ -2,8 +2,9 @@
 
 In: `listeners`, `advertised.listeners`, `listener.security.protocol.map`, and which listener
 brokers use among themselves. Out: one `ListenerSettings` per listener.
-Always: each listener has a protocol; clients are never told an address that they cannot connect to;
-a name that is no protocol must be in the map, so that nobody who configures TLS gets plain text.
+Always: each listener has a protocol; clients never get an address that they cannot connect to;
+a name that is no protocol must be in the map, so that a typing error does not turn TLS into plain
+text.
 Not here: options of one listener (`listener.name.NAME.OPTION`): listener_options.py.
 """
 

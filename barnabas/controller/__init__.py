@@ -9,7 +9,7 @@ steps: the steps that an operation yields, and the results that it receives
 takeover: what a new controller reads and finishes first
 brokers: what happens when a broker starts, stops, loses a disk or is unregistered
 leader_election: which replica becomes leader, after a loss and in an unclean election
-requested_elections: elections that nobody's failure causes: preferred leader, ElectLeaders
+requested_elections: elections without a failure: preferred leader, ElectLeaders
 proof: which replica may lead when no in-sync replica is registered
 in_sync: accepts or refuses the in-sync sets that leaders propose (AlterPartition)
 topics: creates, extends and deletes topics

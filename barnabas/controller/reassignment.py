@@ -183,7 +183,7 @@ def _check_target(
 def _within(
     tenure: ControllerTenure, partition: PartitionView, replicas: Sequence[BrokerId]
 ) -> PartitionLeadership:
-    """Its state without the replicas that an earlier move had added and this one does not want."""
+    """Its state without the replicas that an earlier move had added and this one does not need."""
     state = partition.state
     assert state is not None
     isr = tuple(each for each in state.isr if each in replicas)

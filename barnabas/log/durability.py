@@ -81,7 +81,7 @@ class Durability:
 
     def write_again(self, segments: list[Segment], end: int) -> None:
         """A sync of an earlier process did not succeed: what is not durable may not be on its way
-        to the disk any more. Nobody else may use the log meanwhile."""
+        to the disk any more. No other code may use the log meanwhile."""
         self.rewrite = True
         flush = self.pending(segments, end, sealed_only=False)
         if flush is not None:

@@ -1,6 +1,6 @@
 """The syncs that make a log durable up to an offset, as work for another thread.
 
-In: what a log wants synced (files, epochs, directory entries). Out: nothing, or OSError.
+In: what must be synced (files, epochs, directory entries). Out: nothing, or OSError.
 Always: after a failed sync the kernel may have dropped the data, and a second sync would succeed
 without it. So after a sync that found no room, everything that is not durable is read back, checked
 and written again before it is synced (`rewrite`). After any other error this process syncs no more;
@@ -129,7 +129,7 @@ def _opened(disk: Disk, path: str) -> Iterator[File | None]:
 
 
 def _rewrite_batches(file: File, start: int, end: int) -> None:
-    """EIO if a batch is not there any more: then only recovery can tell what is left."""
+    """EIO if a batch is missing: then only recovery can find out what is left."""
     for checked in checked_batches(file, end, start):
         if checked.header is None:
             raise OSError(

@@ -277,7 +277,7 @@ class Log:
         """The producer snapshots of rolls that are not on disk yet; None if there are none.
 
         Take the work, run it in the thread of the log directory, and hand it to
-        `snapshots_written`. Nobody may rename the log meanwhile; everything else may happen to it.
+        `snapshots_written`. The log must not be renamed meanwhile; all else is allowed.
         """
         return self.snapshots.pending_write()
 

@@ -1,7 +1,7 @@
 """Truncates a log at its end, or lets it start or end at another offset.
 
 In: offsets. Out: the log without the records above, and without what was derived from them.
-Always: a producer snapshot does not outlive the records that it tells of.
+Always: a producer snapshot is removed with the records that it was made from.
 Not here: raising the start of a log (log/segments/deletion.py).
 """
 

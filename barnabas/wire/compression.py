@@ -161,7 +161,7 @@ def _compress_snappy(cramjam: Any, data: Buffer) -> bytes:
 
 
 def _decompress_snappy(cramjam: Any, data: Buffer, size_max: int) -> Buffer:
-    """Xerial's frame, or one bare block as librdkafka may be told to write."""
+    """Xerial's frame, or one bare block as librdkafka can be configured to write."""
     view = memoryview(data)
     snappy = cramjam.snappy
     try:

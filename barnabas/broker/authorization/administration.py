@@ -100,7 +100,7 @@ def delete_topics_check(
     caller: Requester,
 ) -> Any:
     """DELETE on the topic, or on the cluster. A topic that may not be described is denied whether
-    it exists or not; the order of the answers tells nothing either."""
+    it exists or not; the order of the answers does not reveal it either."""
     if caller.cluster(AclOperation.DELETE, quiet=True):
         return handle(broker, request, call)
     by_id = call.version >= DELETE_IDS_SINCE
@@ -172,7 +172,7 @@ def _config_refusal(caller: Requester, operation: AclOperation, type_: int, name
         return Code.NONE if allowed else Code.GROUP_AUTHORIZATION_FAILED
     if type_ == ResourceType.BROKER_LOGGER and operation is AclOperation.ALTER_CONFIGS:
         operation = AclOperation.CLUSTER_ACTION
-    # Also for types that the handler refuses: nothing is told without a right.
+    # Also for types that the handler refuses: without a right, a client learns nothing.
     allowed = caller.cluster(operation)
     return Code.NONE if allowed else Code.CLUSTER_AUTHORIZATION_FAILED
 

@@ -72,7 +72,7 @@ def produce_check(
 
 def _refused_all(request: ProduceRequest, refusals: list[TopicProduceResponse]) -> ProduceResponse:
     if request.acks == 0:
-        raise InvalidRequest(DENIED, "access denied to a producer that wants no response")
+        raise InvalidRequest(DENIED, "access denied to a producer with acks=0")
     return ProduceResponse(responses=refusals)
 
 

@@ -219,7 +219,7 @@ class Coordination:
         self._forget([name])
 
     def _sweep(self, index: int, term: int) -> None:
-        """Remove offsets of topics that were deleted while nobody led the shard."""
+        """Remove offsets of topics that were deleted while the shard had no leader."""
         cluster = self._broker.cluster
         if self._terms.get(index) != term or not self.runtime.is_active(index) or self._stopped:
             return

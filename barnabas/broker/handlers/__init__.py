@@ -3,5 +3,5 @@
 - a response, at once;
 - a `DeferredReply`, when it waits for something while the connection continues (fetch, produce);
 - a coroutine, when the connection must wait for it (whatever changes the catalog);
-- None, when the protocol wants silence (acks=0).
+- None, if the protocol has no response (acks=0).
 """

@@ -18,7 +18,7 @@ def handle(broker: "TransactionsContext", request: AddOffsetsToTxnRequest, call:
     try:
         index = coordination(broker).partition_of(request.group_id)
     except KafkaError:
-        # Nobody has looked for the group's coordinator yet, which makes the topic.
+        # No FindCoordinator request for a group has created the topic yet.
         return replies.offsets_added(Code.COORDINATOR_NOT_AVAILABLE, call.version)
     partitions = {OFFSETS_TOPIC: frozenset((index,))}
     try:

@@ -73,7 +73,7 @@ async def _create(
 
 
 def _may_create_for(broker: "Broker", owner: Principal, call: Call) -> bool:
-    """Without access rules nobody may act for another."""
+    """Without access rules no user may act for another."""
     if broker.authorizer is None:
         return False
     from barnabas.broker.authorization.requester import Requester

@@ -70,7 +70,7 @@ async def _history(broker: "Broker", group_id: str, open_now: AbstractSet[str]) 
     now = groups.now()
     history = group.history
     members = _members(group, now)
-    closed = tuple(history.entries)  # which nobody changes any more
+    closed = tuple(history.entries)  # which no longer change
     rebalances = await asyncio.get_running_loop().run_in_executor(
         None, lambda: [_rebalance(rebalance, open_now, under_way=False) for rebalance in closed]
     )

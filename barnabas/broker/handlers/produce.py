@@ -55,7 +55,7 @@ class Refusal(NamedTuple):
 
 
 Appended = ProduceResponse | DeferredReply[ProduceResponse] | None
-"""None: the producer wants no response."""
+"""None: the producer expects no response (acks=0)."""
 Answer = Appended | Coroutine[Any, Any, Appended]
 
 

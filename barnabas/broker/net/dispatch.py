@@ -284,7 +284,7 @@ class Dispatcher:
                     connection.release()
                     self._framed(response, connection, header).then(deferred.set)
                     return
-                parts: Parts = []  # a producer that wants no reply gets none
+                parts: Parts = []  # acks=0: the producer gets no reply
                 if response is not None:
                     parts = response_parts(
                         header.api_key, header.api_version, header.correlation_id, response

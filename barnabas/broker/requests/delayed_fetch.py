@@ -97,7 +97,7 @@ class HeldBack:
     def __init__(self, wait: FetchWait, partition: "Partition", call: "Call") -> None:
         self._wait = wait
         self._partition = partition
-        self.call = call  # who waits, for people who ask
+        self.call = call  # whose fetch waits: `txn explain` names it
         self._stable_offset = partition.log.last_stable_offset
 
     def appended(self, size: int) -> None:

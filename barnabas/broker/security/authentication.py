@@ -4,7 +4,7 @@ In: frames of connections that have not logged in, or that log in again. Out: th
 connections with a principal and the context of the listener, or closed ones.
 Always: a connection has a context of its own until it has logged in: small frames, little memory,
 no handler within reach. A failed login is answered and closed after a delay, during which nothing
-more is read and nobody else waits. Logins in progress are bounded in number and in time.
+more is read, and no other connection waits. Logins in progress are bounded in number and in time.
 Not here: which request is legal when (security/sasl/login.py), credentials (credentials.py).
 """
 
@@ -72,7 +72,7 @@ class Authentication:
         )
         self._expiring = normal.with_dispatch(self._in_session)
         self.contexts = (self.context, self._expiring)
-        """All contexts made here: the broker tells them the time."""
+        """All contexts made here: the broker sets their time."""
         self._began: dict[Connection, float] = {}  # the oldest first
         self._timer: asyncio.TimerHandle | None = None
 

@@ -51,7 +51,7 @@ class Authorizer:
 
     @staticmethod
     def read(keeper: Keeper) -> rule_store.StoredRules:
-        """All rules; from now on the session is told of changes."""
+        """All rules; from now on the session is notified of changes."""
         rule_store.prepare(keeper)
         return rule_store.read_all(keeper)
 
@@ -66,7 +66,7 @@ class Authorizer:
         """An event of the session."""
         if news is SessionState.SUSPENDED:
             if self._suspended is None:
-                # The session may be over by then, and nobody can tell this broker.
+                # The session may have ended by then, without a notification.
                 timeout_ms = self._broker.config.zookeeper_session_timeout_ms
                 self._suspended = self._loop.call_later(timeout_ms / 1000, self.unload)
         elif news is SessionState.EXPIRED:

@@ -36,7 +36,7 @@ class ScramUsers:
         self._fake_iterations: dict[str, int] = {}
 
     def find(self, hash_: ScramHash, user: str) -> FoundCredential:
-        """The same work for a known and an unknown user: time must not tell them apart."""
+        """The same work for a known and an unknown user: the time must not show which."""
         iterations = self._fake_iterations.get(hash_.mechanism) or self._usual_iterations(hash_)
         fake = fake_credential(hash_, self._secret, user, iterations)
         fake_text, identity = credential_text(fake), SaslIdentity(user)

@@ -64,7 +64,7 @@ class LimitedRequests:
         use.spent_s = perf_counter() - self._began
         if isinstance(answer, ProtocolMessage):
             return use.finish(answer)
-        if answer is None:  # a producer that wants no reply waits all the same
+        if answer is None:  # acks=0: the producer gets no reply, and waits all the same
             use.finish_silently()
             return None
         if isinstance(answer, DeferredReply):

@@ -2,7 +2,7 @@
 
 In: options, the keeper's secret, users of the keeper. Out: for each such listener its
 `Authentication`; with what this broker logs in to others.
-Always: a broker whose options would let anybody in, or nobody, does not start.
+Always: a broker whose options would accept every client, or none, does not start.
 """
 
 from collections.abc import Awaitable, Callable

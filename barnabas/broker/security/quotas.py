@@ -199,7 +199,7 @@ class ClientQuotas:
         )
         waited = CounterMetricFamily(
             "barnabas_throttled_ms",
-            "Milliseconds that clients were told to wait.",
+            "Milliseconds that clients had to wait.",
             labels=["quota"],
         )
         for kind in QuotaKind:
@@ -213,7 +213,7 @@ class ClientQuotas:
         )
 
     def stop(self) -> None:
-        """There are no more limits, or the broker stops: nobody waits any longer."""
+        """There are no more limits, or the broker stops: no client waits any longer."""
         self._stopped = True
         for connection in list(self._muted):
             for timer in self._muted.pop(connection):

@@ -1,7 +1,7 @@
 """Delegation tokens of a broker: where they are kept, who may ask for them, and their credentials.
 
 In: requests about tokens. Out: changes in the keeper that reach every broker; credentials of SCRAM.
-Always: nobody gets a token over a connection that is not authenticated, or with a token.
+Always: a client that has not logged in, or has logged in with a token, gets no token.
 Not here: the rules of times and owners (security/sasl/delegation_tokens.py).
 """
 

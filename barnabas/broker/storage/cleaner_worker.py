@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def yield_to_all() -> None:
-    """Use only CPU time that no other process wants. A process that wakes up on our core need not
+    """Use only CPU time that no other process needs. A process that wakes up on our core need not
     wait for the end of our time slice, as it would if we were only niced."""
     if sys.platform == "linux":
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -10,5 +10,5 @@ produce: appends the batches of transactional producers
 verification: asks the coordinator whether partitions are in a transaction
 abort_log: logs the transactions that the coordinator aborted, with the cause
 metrics: transactions for Prometheus
-producer_id_pool: producer ids at hand, so that no decision waits for the keeper
+producer_id_pool: producer ids in stock, so that no decision waits for the keeper
 """

@@ -216,7 +216,7 @@ class TransactionCoordination:
         self._go_on()
 
     def _lost(self, index: int, term: int) -> None:
-        """The log is out of reach, or gone, or led elsewhere: another broker goes on."""
+        """The log is unreachable, deleted, or led by another broker, which continues."""
         if self._terms.get(index) == term and not self._stopped:
             self._epochs.pop(index, None)
             self._give_up(index)
@@ -241,7 +241,7 @@ class TransactionCoordination:
     # Requests
 
     def leader_of(self, transactional_id: str) -> int:
-        """Who coordinates it; -1 if nobody does now."""
+        """The broker that coordinates it; -1 if there is none now."""
         self.take_up()
         if self._topic is None:
             return NO_LEADER
@@ -262,7 +262,7 @@ class TransactionCoordination:
         return [self.runtime.shard(index) for index in indexes if self.runtime.is_active(index)]
 
     def _index_of(self, transactional_id: str) -> int:
-        """NOT_COORDINATOR until somebody has looked for a coordinator, and so made the topic."""
+        """NOT_COORDINATOR until a FindCoordinator request has created the topic."""
         self.take_up()
         if self._topic is None:
             raise Retriable(Code.NOT_COORDINATOR, f"topic {TRANSACTIONS_TOPIC} does not exist yet")

@@ -3,7 +3,7 @@
 In: a Produce request with a transactional id. Out: its answer, now or later.
 Always: a batch that would open a transaction in its partition is appended only after the
 coordinator has confirmed the transaction, with the guard that was there before the question. If
-the answer is not at hand, the bytes of the request are copied first: its buffer is used again.
+the answer is not known yet, the bytes of the request are copied first: its buffer is used again.
 Not here: the append (handlers/produce.py), guards (log/transactions/), the question and what its
 answer means to any client (verification.py).
 """

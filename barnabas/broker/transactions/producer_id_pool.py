@@ -1,7 +1,7 @@
-"""Producer ids at hand, so that no decision of the transaction coordinator waits for the keeper.
+"""Producer ids in stock, so that no decision of the transaction coordinator waits for the keeper.
 
 In: the catalog, which has blocks of ids. Out: one id at a time, or None while more are fetched.
-Always: no id is given out twice; ids that are at hand when the broker stops are not used.
+Always: no id is given out twice; ids that are in stock when the broker stops are never used.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class ProducerIdPool:
             self._task = self._broker.loop.create_task(self._fetch())
 
     async def filled(self) -> None:
-        """Until there is one, or the keeper cannot be asked."""
+        """Waits until there is one, or the keeper could not be asked."""
         self.fill()
         if not self._ids and self._task is not None:
             await asyncio.wait((self._task,))

@@ -50,7 +50,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("directory", metavar="DIR", type=_DIRECTORY)
-@click.option("--records", is_flag=True, help="The records of each batch too.")
+@click.option("--records", is_flag=True, help="Also show the records of each batch.")
 @output_option
 def dump(directory: str, records: bool, output: str) -> int:
     """Show every batch, segment by segment."""

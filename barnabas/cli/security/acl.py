@@ -178,9 +178,15 @@ def list_(
 @click.option("--operation", "operation_option", help="The same as OPERATION.")
 @click.option("--topic", help="The same as RESOURCE topic:NAME.")
 @click.option("--group", help="The same as RESOURCE group:NAME.")
-@click.option("--host", default="", help="As if from this address.")
-@click.option("--last", is_flag=True, help="The last requests that were denied.")
-@click.option("-n", "count", type=click.IntRange(1, 1000), default=LAST_DEFAULT, help="How many.")
+@click.option("--host", default="", help="Decide as if the request came from this address.")
+@click.option("--last", is_flag=True, help="Show the last requests that were denied.")
+@click.option(
+    "-n",
+    "count",
+    type=click.IntRange(1, 1000),
+    default=LAST_DEFAULT,
+    help="The number of requests to show.",
+)
 @output_option
 @cluster_options
 @click.pass_context

@@ -19,7 +19,9 @@ def password_options(command: F) -> F:
     """--password-file, --password-stdin and --generate; the command gets `password_file`,
     `password_stdin` and `generate`."""
     for option in (
-        click.option("--generate", is_flag=True, help="Make a random password and print it once."),
+        click.option(
+            "--generate", is_flag=True, help="Generate a random password and print it once."
+        ),
         click.option("--password-stdin", is_flag=True, help="Read it from standard input."),
         click.option(
             "--password-file",

@@ -73,7 +73,7 @@ def _entity(ctx: click.Context) -> QuotaEntity:
 def command() -> None:
     """Set, describe and delete quotas: limits of users, client ids and addresses.
 
-    Each limit is per broker. The most specific one holds: that of a user with a client id, of a
+    Each limit is per broker. The most specific one applies: that of a user with a client id, of a
     user, of a client id, before the defaults.
     """
 
@@ -117,7 +117,7 @@ def set_(ctx: click.Context, limits: tuple[str, ...]) -> None:
 @click.option(
     "--in-force",
     is_flag=True,
-    help="Show the limits that hold for a client with this --user and --client-id, or --ip, and"
+    help="Show the limits that apply to a client with this --user and --client-id, or --ip, and"
     " where they come from.",
 )
 @output_option

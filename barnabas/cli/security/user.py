@@ -72,7 +72,7 @@ def command() -> None:
 @cluster_options
 @click.pass_context
 def create(ctx: click.Context, /, user: str, **options: Any) -> None:
-    """Create a user. The password is asked for, read, or made; it is never an argument."""
+    """Create a user. The command asks for the password, reads it from a file, or generates it."""
     _set_password(ctx, user, is_new=True, **options)
 
 

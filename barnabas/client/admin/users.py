@@ -1,7 +1,7 @@
-"""Users of SCRAM: who there is, and their passwords.
+"""Users of SCRAM: list them, set their passwords, delete them.
 
-Always: a password never leaves this process; what is sent is salted, as Kafka's tools do. Whoever
-reads that can log in with it, so use a connection with TLS.
+Always: a password never leaves this process; the salted password is sent, as
+Kafka's tools do. It is enough to log in, so use a connection with TLS.
 """
 
 from collections.abc import Iterable

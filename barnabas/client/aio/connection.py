@@ -348,7 +348,7 @@ class AsyncioConnection:
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """The same for the loop to call, as long as somebody else holds its object."""
+    """The same for the loop to call, as long as other code holds its object."""
     held = weakref.WeakMethod(method)
 
     def call() -> None:
@@ -360,7 +360,7 @@ def _weakly(method: Callable[[], None]) -> Callable[[], None]:
 
 
 def _let_go(loop: asyncio.AbstractEventLoop, opened: ClientSocket, owner: OwnerProcess) -> None:
-    """Of a connection that nobody holds: called on whatever thread finds out."""
+    """Of a connection that is no longer referenced: called on the thread that finds this out."""
     if loop.is_closed() or not owner.is_here():
         opened.close()
     else:

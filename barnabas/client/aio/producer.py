@@ -203,7 +203,7 @@ class Producer(Intake):
         raise_failed(self._accumulator)
 
     def _abandon(self) -> None:
-        """Closed after its event loop: nothing can be sent, and nobody can wait any more."""
+        """Closed after its event loop: nothing can be sent, and no caller can wait any more."""
         self._closed = self._refusing = True
         self._let_go()
         if left := self._accumulator.used:

@@ -40,7 +40,7 @@ M = TypeVar("M", bound=ProtocolMessage)
 
 
 class BlockingResponse(Generic[M]):
-    """What a request will be answered with. To be waited for on the thread that wants it."""
+    """The response to a request. The thread that needs it waits for it."""
 
     __slots__ = ("_kind", "_timeout_s", "connection", "deadline", "response", "sent_at")
 

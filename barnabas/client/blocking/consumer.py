@@ -50,7 +50,7 @@ class Consumer(BlockingMessages[K, V]):
         self._body.stands_for(self)
 
     def subscribe(self, *topics: Wanted) -> None:
-        """Want these topics from the next poll on, and no others."""
+        """Subscribe to these topics from the next poll on, and to no others."""
         self._body.subscribe(*topics)
 
     def subscription(self) -> Subscription:

@@ -90,5 +90,5 @@ class BlockingMessages(Generic[K, V]):
         return self._body.paused()
 
     def lag(self) -> Mapping[TopicPartition, int]:
-        """Records between our position and the end, as far as fetches have told."""
+        """Records between our position and the end, as far as the fetch responses say."""
         return self._body.lag()

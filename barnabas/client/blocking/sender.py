@@ -181,7 +181,7 @@ class Sender:
             waits = (*self._down_until.values(), self._identify_at)
             deadlines += [at for at in waits if at > self._looked_at]
             connections = {sent.connection: None for sent in self._sent}
-            lost = any(each.closed for each in connections)  # and its requests are to be told
+            lost = any(each.closed for each in connections)  # and its requests must be failed
             rung = self._rung or self.stopping or lost
             self._asleep = not rung
         sockets = [each.fileno() for each in connections if not each.closed]

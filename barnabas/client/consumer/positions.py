@@ -71,7 +71,7 @@ class ReadPartition:
         self.garbled = 0  # times in a row that the next batch could not be read
         self.marks: PartitionMarks | None = None
         self.moves = 0  # how often the position was set: identifies responses to older fetches
-        self.replica = -1  # the follower that the leader wants us to read from
+        self.replica = -1  # the follower that the leader recommends
         self.replica_until = 0
         self.retry_at = 0
         # of the topic that is read: a topic that was created again has other epochs

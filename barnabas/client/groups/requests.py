@@ -26,7 +26,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 def offset_commit_request(
     group: str, offsets: Mapping[TopicPartition, Committed]
 ) -> OffsetCommitRequest:
-    """As nobody's member: the coordinator refuses it while the group has members."""
+    """Without a member id: the coordinator refuses it while the group has members."""
     return OffsetCommitRequest(
         group_id=group,
         member_id="",

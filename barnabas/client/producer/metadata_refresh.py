@@ -2,7 +2,7 @@
 
 In: time, metadata responses, or why there is none. Out: queues that know their leaders; failed
 records of topics that do not exist.
-Always: records of a topic that nobody knows wait for `block_ms_max` at most.
+Always: records of an unknown topic wait for `block_ms_max` at most.
 Not here: asking (producing.py).
 """
 
@@ -23,10 +23,10 @@ class MetadataRefresh:
         self._retries = 0
         self._problems: dict[str, KafkaError] = {}  # why a topic is not known yet
         self.stale = False
-        self.asking = False  # somebody is being asked
+        self.asking = False  # a request is in flight
 
     def wanted(self, now: int) -> bool:
-        """Should somebody be asked now?"""
+        """Whether to send a request now."""
         if self.asking or now < self._retry_at:
             return False
         accumulator = self._accumulator
@@ -38,7 +38,7 @@ class MetadataRefresh:
         return bool(accumulator.unknown) or self.stale or accumulator.refreshing or old
 
     def seen(self, view: MetadataSnapshot, now: int) -> None:
-        """Somebody has said how all topics in use are."""
+        """A response has described all topics in use."""
         self.stale = self.asking = False
         self._problems.clear()
         self._seen_at = now
@@ -71,7 +71,7 @@ class MetadataRefresh:
         self._accumulator.topic_failed(topic, why)
 
     def unseen(self, problem: KafkaError, now: int, *, for_good: bool) -> None:
-        """Nobody could say. `for_good`: nobody was ever there."""
+        """The request failed. `for_good`: no broker has ever accepted a connection."""
         self.asking = False
         self._problems = dict.fromkeys(self._accumulator.unknown, problem)
         self._later(now)
@@ -80,7 +80,7 @@ class MetadataRefresh:
                 self._accumulator.topic_failed(topic, problem)
 
     def expire(self, now: int) -> None:
-        """Give up records whose topic is not known in time, also while somebody is being asked."""
+        """Give up records whose topic is not known in time, even while a request is in flight."""
         for topic in list(self._accumulator.unknown):
             if self.asking and now >= self._limit(topic):
                 self._accumulator.topic_failed(

@@ -63,7 +63,7 @@ class Outbox:
         self._identity: ProducerIdentity | None = None
         self._in_flight: dict[int, int] = {}
         self.metadata_refresh = MetadataRefresh(accumulator, settings)
-        self.flushing = 0  # flows that want all to leave at once
+        self.flushing = 0  # flows that wait until everything is sent
         self.results = BatchResults(accumulator)
 
     # --- requests ---
@@ -98,7 +98,7 @@ class Outbox:
                 continue
             sizes[node] = size
             requests.setdefault(node, Outgoing(node, [])).batches.append(self._take(queue))
-            # To the end: whoever was left out for want of room is first in the next request.
+            # To the end: a queue that did not fit is the first in the next request.
             self.accumulator.active.pop(queue, None)
             if queue.waiting:
                 self.accumulator.active[queue] = None

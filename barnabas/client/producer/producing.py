@@ -260,7 +260,7 @@ async def refresh_metadata(cluster: ClusterClient, topics: Sequence[str]) -> Met
 
 
 async def tried(flow: Coroutine[Any, Any, T]) -> tuple[T | None, KafkaError | None]:
-    """What it comes to, or what went wrong."""
+    """The result, or the error."""
     try:
         return await flow, None
     except KafkaError as problem:

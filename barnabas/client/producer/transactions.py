@@ -202,7 +202,7 @@ class Transactions:
         self._joined = True
 
     def batch_failed(self, problem: KafkaError) -> KafkaError:
-        """What its records are told: a transaction without all of its records is aborted."""
+        """The error of its records: a transaction without all of its records is aborted."""
         if self.error is not None or self.state not in SENDING:
             return self.error or abortable(problem)
         if meaning_of(PRODUCE, problem.code) is Meaning.FATAL:

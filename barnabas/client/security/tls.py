@@ -1,4 +1,4 @@
-"""TLS of a client: what its options tell OpenSSL, and a socket that encrypts.
+"""TLS of a client: its options for OpenSSL, and a socket that encrypts.
 
 In: options, an open socket. Out: an `ssl.SSLContext`; a `TlsSocket` after the handshake, with the
 calls of a socket that both drivers use (aio/, blocking/).

@@ -65,7 +65,7 @@ class ReadingGroup(NamedTuple):
 
 
 class WaitingReader(NamedTuple):
-    """A consumer whose fetch of committed records waits now, as a Barnabas broker tells.
+    """A consumer whose fetch of committed records waits now, as a Barnabas broker reports it.
 
     `group`: the group that has a member of this client id and host, with this partition.
     """
@@ -99,7 +99,7 @@ class UnstablePartition:
     """A partition whose last stable offset is below its high watermark.
 
     `transactions`: by their first offset; the first holds the readers. None at all: no transaction
-    is open any more, or the broker does not tell (`producers_known`).
+    is open any more, or the broker does not report it (`producers_known`).
     """
 
     at: TopicPartition

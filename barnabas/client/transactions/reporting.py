@@ -227,7 +227,7 @@ class TransactionReports:
                 await self._cluster.net.sleep(READER_PAUSE_MS)
             seen = await self._admin.waiting_readers(each.at for each in held)
             if not seen:
-                break  # no leader tells
+                break  # no leader reports it
             for at, readers in seen.items():
                 found.setdefault(at, {}).update(dict.fromkeys(readers))
         return found

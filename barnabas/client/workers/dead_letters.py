@@ -229,7 +229,7 @@ class DeadLetters:
             place, sequence = numbers[message.offset]
             came = f"{message.topic}:{message.partition}:{message.offset}"
             given = headers_of(message)
-            # A value that was cut is not the record's: whoever reads it must be able to see that.
+            # A value that was cut is not the record's: its reader must be able to see that.
             cut = tuple(header for header in given if header[0] == CUT)
             headers = (*own_headers(given), *cut, (REDRIVEN_FROM, came.encode()))
             await self._post.send(

@@ -1,4 +1,4 @@
-"""What a runner offers to those who send the requests of its window."""
+"""What a runner offers to the code that sends the requests of its window."""
 
 import asyncio
 import logging

@@ -95,7 +95,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._released: dict[TopicPartition, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._positions_at = 0  # when the window is told the positions of the consumer
+        self._positions_at = 0  # when the window next gets the positions of the consumer
         self._loop = asyncio.get_running_loop()
         self._wall_ms = int(time.time() * 1000) - time.monotonic_ns() // 1_000_000
 

@@ -2,7 +2,7 @@
 
 Always: the member and generation of a transaction are those of the moment in which the window chose
 its records; a commit without a response is repeated until its result is known; a transaction that
-cannot be committed is aborted before the window hears of it.
+cannot be committed is aborted before the window learns of it.
 Not here: what is in a transaction (window/exactly_once.py), its requests
 (client/producer/transacting.py).
 """

@@ -91,7 +91,7 @@ class GroupShard:
         state.timers.set(state.retention_timer, now.ms + self.limits.offsets_retention_check_ms)
 
     def unloaded(self, parked: tuple[ShardReply, ...]) -> tuple[ShardReply, ...]:
-        """This broker no longer coordinates the groups: every client that waits is told so."""
+        """This broker no longer coordinates the groups: all waiting requests are answered."""
         state = self._state
         answers = [
             ShardReply(token, not_written(response, Code.NOT_COORDINATOR))

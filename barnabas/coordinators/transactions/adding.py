@@ -1,6 +1,6 @@
 """Partitions that join a transaction, and the question whether they have.
 
-Always: a partition that a leader was told is in the transaction gets a marker at its end.
+Always: a partition that was confirmed to its leader gets a marker at the end of the transaction.
 """
 
 from barnabas.coordinators.transactions.decision import Decision, Identity

@@ -1,4 +1,4 @@
-"""What a request comes to, for one transactional id."""
+"""The decision about a request for one transactional id: its answer, and what is written."""
 
 from typing import NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ class ProducerIds(Protocol):
     """Ids that no producer has had yet."""
 
     def take(self) -> int | None:
-        """None when none is at hand; more are on their way."""
+        """None if there is none in stock; more are being fetched."""
         ...
 
 

@@ -53,7 +53,7 @@ def fence(found: Transaction, ids: ProducerIds, version: int, wall_ms: int) -> D
 
 
 def _end_1(found: Transaction | None, producer: Identity, commit: bool, wall_ms: int) -> Decision:
-    """The epoch stays: a request from before cannot be told from one of this transaction."""
+    """The epoch stays: requests of earlier transactions look like those of this one."""
     if found is None or found.producer_id != producer.producer_id:
         return Decision(Code.INVALID_PRODUCER_ID_MAPPING)
     if found.producer_epoch != producer.epoch:

@@ -57,7 +57,7 @@ def initialise(
         epoch, last_epoch = found.producer_epoch + 1, NO_EPOCH
     elif producer.epoch == found.producer_epoch:
         epoch, last_epoch = found.producer_epoch + 1, found.producer_epoch
-    elif producer.epoch == found.last_epoch:  # a repeated request: nobody else came in between
+    elif producer.epoch == found.last_epoch:  # a repeated request, and no other producer since
         epoch, last_epoch = found.producer_epoch, found.last_epoch
     else:
         return Decision(Code.PRODUCER_FENCED)
@@ -66,7 +66,7 @@ def initialise(
 
 
 def _is_known(found: Transaction, producer: Identity) -> bool:
-    """Its epoch is looked at later. An exhausted one may have got a new id, and not heard of it."""
+    """The epoch is checked later. After its epochs ran out, a producer may not know its new id."""
     return producer.producer_id == found.producer_id or (
         producer.producer_id == found.previous_producer_id and is_exhausted(producer.epoch)
     )

@@ -41,7 +41,7 @@ TopicPartition = tuple[str, int]
 
 
 class MarkersDue(Struct, frozen=True):
-    """A decision that is committed: its partitions are to be told."""
+    """A decision that is committed: its partitions get markers."""
 
     transactional_id: str
     producer_id: int
@@ -72,12 +72,12 @@ class Leaders(Protocol):
     """Who leads a partition."""
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """NO_LEADER when nobody does at the moment; None only when it is known to be deleted."""
+        """NO_LEADER if there is none at the moment; None only if it is known to be deleted."""
         ...
 
 
 class _Undelivered:
-    """What is left to be told of one transaction."""
+    """The markers of one transaction that are not written yet."""
 
     __slots__ = ("due", "failures", "in_flight", "to_send")
 

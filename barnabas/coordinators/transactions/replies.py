@@ -1,4 +1,4 @@
-"""Answers of the transaction coordinator, in the shape that each API and version wants."""
+"""Answers of the transaction coordinator, in the form of each API and version."""
 
 from collections.abc import Callable
 

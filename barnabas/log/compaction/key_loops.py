@@ -56,7 +56,7 @@ class OffsetMap:
         self._k1 = int.from_bytes(secret[8:16], "little")
         self._low = 0
         self._high = 0
-        self._hashes = memoryview(bytearray(16)).cast("Q")  # of the batch at hand
+        self._hashes = memoryview(bytearray(16)).cast("Q")  # of the current batch
         self._seen = 0  # or a compiler would leave out what is looked at for no other purpose
 
     def add(

@@ -2,7 +2,7 @@
 
 A leader appends to a transaction that is not open here yet only if the coordinator has it. Between
 the coordinator's answer and the append, a marker may come: the transaction is over then, and the
-batch would open one that nobody ends. So each question has a guard of its own, which the marker
+batch would open one that never ends. So each question has a guard of its own, which the marker
 takes away.
 
 In: transactional batches before their append, markers. Out: guards; whether a guard is still good.

@@ -158,7 +158,7 @@ class AclIndex:
         return sum(map(len, self._patterns.values()))
 
     def allowed(self, principal: str, host: str, type_: AclResourceType, name: str) -> int | None:
-        """The allowed operations as bits; None if no rule of anybody covers the resource."""
+        """The allowed operations as bits; None if no rule of any principal covers it."""
         covering = self._types[type_].covering(name)
         if not covering:
             return None
@@ -175,7 +175,7 @@ class AclIndex:
         return allowed & ~denied
 
     def covering_rules(self, type_: AclResourceType, name: str) -> Iterator[AclRule]:
-        """Every rule, of anybody, whose pattern covers the resource."""
+        """Every rule, of any principal, whose pattern covers the resource."""
         for rules in self._types[type_].covering(name):
             yield from rules.rules
 

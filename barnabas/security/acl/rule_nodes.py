@@ -120,7 +120,7 @@ def read_rules(path: str, pattern: ResourcePattern, data: bytes) -> list[AclRule
 
 
 def change_path(pattern: ResourcePattern) -> str:
-    """Created sequentially, to tell the other brokers that the rules of a pattern changed."""
+    """Created sequentially, to notify the other brokers that the rules of a pattern changed."""
     prefixed = pattern.pattern is PatternType.PREFIXED
     return f"{PREFIXED_CHANGES if prefixed else LITERAL_CHANGES}/{CHANGE_NAME}"
 

@@ -1,8 +1,8 @@
-"""What OpenSSL is told about connections: versions, cipher suites, keys, and whom to trust.
+"""The settings of OpenSSL for connections: versions, cipher suites, keys, and whom to trust.
 
 In: stores, options as text. Out: an `ssl.SSLContext` for accepted or for opened connections.
 Always: TLS 1.2 and 1.3 only, without renegotiation and compression. A client checks the certificate
-and the host name of the broker unless it is told not to.
+and the host name of the broker unless an option switches this off.
 """
 
 import os

@@ -58,7 +58,7 @@ class TlsRecords:
         self._received = received
         self._unsent: memoryview | None = None  # encrypted, and the socket has not taken it yet
         self._owed = 0  # bytes that were encrypted, and that the caller offers again
-        self.more = False  # whether decrypted bytes may be waiting, which wake nobody
+        self.more = False  # whether decrypted bytes may wait, which cause no event
         self.ended = False  # the peer has said, within TLS, that nothing follows
 
     # The handshake

@@ -1,7 +1,7 @@
 """A Stream that encrypts another one, for connections that a broker accepts or opens.
 
 Always: no call blocks. A file slice is read, encrypted and sent: splice is not possible. Decrypted
-bytes inside OpenSSL wake nobody, so the stream calls its reader again while there may be some.
+bytes inside OpenSSL cause no event, so the stream calls its reader again while there may be some.
 Not here: the handshake of accepted connections (broker/security/tls_listener.py).
 """
 

@@ -17,7 +17,7 @@ from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequest
 
 
 class ClassicMember:
-    """`joining` and `syncing`: who waits for the answer to a JoinGroup, a SyncGroup."""
+    """`joining` and `syncing`: the waiting JoinGroup and SyncGroup request."""
 
     __slots__ = (
         "assignment",

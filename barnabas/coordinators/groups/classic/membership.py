@@ -3,7 +3,7 @@
 In: SyncGroup, Heartbeat, LeaveGroup, OffsetCommit (whether it is allowed), the end of a session.
 Out: answers, error codes.
 Always: a request that waits is answered when its phase ends, its member is removed, or the group
-ends; a member of an older generation is only told to rejoin.
+ends; a member of an older generation only has to rejoin.
 Not here: JoinGroup (joining.py), the phases of a rebalance (rebalance.py).
 """
 
