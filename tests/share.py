@@ -5,6 +5,7 @@ given: a failure can be had again, and a change is to blame for it.
 """
 
 import os
+from collections.abc import Callable
 
 IN_FULL = bool(os.environ.get("IN_FULL"))
 SEED = int(os.environ.get("SEED", "1"))
@@ -22,3 +23,12 @@ def some(places: range) -> range:
         return places
     step = next(step for step in (_PART, 4, 3, 2, 1) if (len(places) - 1) % step == 0)
     return places[::step]
+
+
+def run_seeds(run: Callable[[int], object], seeds: range) -> None:
+    """Runs each seed; the error of a failed run names its seed."""
+    for seed in seeds:
+        try:
+            run(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error

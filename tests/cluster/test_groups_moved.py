@@ -31,16 +31,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             member.check_log()
 
 
-@pytest.fixture
-def cluster(shared: Cluster) -> Iterator[Cluster]:
-    """Everybody there, before and after."""
-    shared.wait_whole()
-    yield shared
-    for member in shared.members.values():
-        if not member.is_running():
-            member.restart()
-
-
 def coordinator(cluster: Cluster, group: str) -> int:
     """As some broker that runs tells it; -1: nobody, for now."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])

@@ -33,16 +33,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             member.check_log()
 
 
-@pytest.fixture
-def cluster(shared: Cluster) -> Iterator[Cluster]:
-    """Everybody there, before and after."""
-    shared.wait_whole()
-    yield shared
-    for member in shared.members.values():
-        if not member.is_running():
-            member.restart()
-
-
 class Copier:
     """Copies a topic in transactions; started again whenever it ends."""
 

@@ -32,19 +32,7 @@ def test_a_member_in_java_is_killed_and_another_stalls(
 ) -> None:
     servers = broker.bootstrap_servers
     with team_of(servers, topic, 4, ["java"] * 3, session_ms=3_000) as team:
-        killed, stalled, other = team.members
-        team.write(10)
-        team.wait_read()
-        team.end(killed, signal.SIGKILL)
-        stalled.send(signal.SIGSTOP)
-        team.write(10)
-        team.wait_shared([other])
-        team.wait_read()
-        stalled.send(signal.SIGCONT)
-        team.wait_shared()
-        team.write(10)
-        team.wait_read()
-        team.wait_committed()
+        team.lose_one_and_stall_one()
 
 
 def test_a_static_member_in_java_restarts_without_anybody_noticing(
@@ -113,16 +101,4 @@ def test_a_member_of_kafkajs_is_killed_and_another_stalls(
     kafkajs: Node, broker: BrokerProcess, topic: str
 ) -> None:
     with team_of(broker.bootstrap_servers, topic, 4, ["kafkajs"] * 3, session_ms=3_000) as team:
-        killed, stalled, other = team.members
-        team.write(10)
-        team.wait_read()
-        team.end(killed, signal.SIGKILL)
-        stalled.send(signal.SIGSTOP)
-        team.write(10)
-        team.wait_shared([other])
-        team.wait_read()
-        stalled.send(signal.SIGCONT)
-        team.wait_shared()
-        team.write(10)
-        team.wait_read()
-        team.wait_committed()
+        team.lose_one_and_stall_one()

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tests.coordinators.histories import live
-from tests.share import IN_FULL
+from tests.share import IN_FULL, run_seeds
 
 HISTORIES = int(os.environ.get("HISTORIES", "500" if IN_FULL else "40"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
@@ -18,8 +18,4 @@ BLOCKS = 20
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_history_breaks_a_promise(block: int) -> None:
-    for seed in range(FIRST_SEED + block, FIRST_SEED + HISTORIES, BLOCKS):
-        try:
-            live(seed)
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+    run_seeds(live, range(FIRST_SEED + block, FIRST_SEED + HISTORIES, BLOCKS))

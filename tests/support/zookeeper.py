@@ -9,6 +9,8 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,13 @@ def zookeeper_or_skip(directory: Path) -> Zookeeper:
         return Zookeeper(directory)
     except Missing as missing:
         pytest.skip(str(missing))
+
+
+@contextmanager
+def running_zookeeper(directory: Path) -> Iterator[Zookeeper]:
+    """Killed at the end; without Java, Spark or kazoo the test is skipped."""
+    running = zookeeper_or_skip(directory)
+    try:
+        yield running
+    finally:
+        running.kill()

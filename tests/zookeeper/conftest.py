@@ -4,22 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.zookeeper import Zookeeper, zookeeper_or_skip
+from tests.support.zookeeper import Zookeeper, running_zookeeper
 from tests.zookeeper.rooms import ZookeeperRoom
 
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zookeeper]:
-    server = zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper"))
-    yield server
-    server.kill()
+    with running_zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zookeeper]:
-    server = zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper"))
-    yield server
-    server.kill()
+    with running_zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from barnabas.client.workers.window.window_state import WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.exactly_once_histories import live
 from tests.client.workers.transactional_worker import TransactionalWorker, Writing
-from tests.share import IN_FULL
+from tests.share import IN_FULL, run_seeds
 
 SEEDS = int(os.environ.get("SEEDS", "80" if IN_FULL else "16"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
@@ -38,11 +38,7 @@ FOUND_FROM, FOUND_FROM_SEED = 900, {"WritesWhatWasLost": 19, "HoldsOn": 2}
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_history_breaks_a_promise(block: int) -> None:
-    for seed in range(FIRST_SEED + block, FIRST_SEED + SEEDS, BLOCKS):
-        try:
-            live(seed)
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+    run_seeds(live, range(FIRST_SEED + block, FIRST_SEED + SEEDS, BLOCKS))
 
 
 class NamesNoneBehind(ExactlyOnce):

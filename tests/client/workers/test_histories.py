@@ -25,7 +25,7 @@ from barnabas.client.workers.window.window_partition import (
 from barnabas.client.workers.window.window_state import IntentSender, WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.histories import live
-from tests.share import IN_FULL
+from tests.share import IN_FULL, run_seeds
 
 SEEDS = int(os.environ.get("SEEDS", "80" if IN_FULL else "16"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
@@ -36,11 +36,7 @@ FOUND_FROM, FOUND_WITHIN = 86, 300  # from where the rarest faults are found soo
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_history_breaks_a_promise(block: int) -> None:
-    for seed in range(FIRST_SEED + block, FIRST_SEED + SEEDS, BLOCKS):
-        try:
-            live(seed)
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+    run_seeds(live, range(FIRST_SEED + block, FIRST_SEED + SEEDS, BLOCKS))
 
 
 class CommitsTheLast(AtLeastOnce):
@@ -105,7 +101,7 @@ class KeepsNoLanes(Window[AtLeastOnce]):
     def _admit(self, share: WindowPartition, record: Incoming, now: int) -> None:
         super()._admit(share, record, now)
         if share.entries and share.entries[-1].state is RecordState.BEHIND:
-            self._turns.take(share.entries[-1], now)
+            self._calls.take(share.entries[-1], now)
 
 
 class FinishesWhatFails(Window[AtLeastOnce]):

@@ -256,6 +256,22 @@ class Team:
             lambda: self.committed() == dict(self.written), lambda: (self.committed(), self.written)
         )
 
+    def lose_one_and_stall_one(self) -> None:
+        """Of three members, one is killed and one stops; later that one continues."""
+        killed, stalled, other = self.members
+        self.write(10)
+        self.wait_read()
+        self.end(killed, signal.SIGKILL)
+        stalled.send(signal.SIGSTOP)
+        self.write(10)
+        self.wait_shared([other])
+        self.wait_read()
+        stalled.send(signal.SIGCONT)
+        self.wait_shared()
+        self.write(10)
+        self.wait_read()
+        self.wait_committed()
+
     def describe(self) -> str:
         lines = [
             f"{member.name}: owns {member.owned}, read {len(member.read)}, errors {member.errors},"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.coordinators.transactions.bugs import BUGS
 from tests.coordinators.transactions.histories import live
-from tests.share import IN_FULL
+from tests.share import IN_FULL, run_seeds
 
 HISTORIES = int(os.environ.get("HISTORIES", "500" if IN_FULL else "40"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
@@ -17,11 +17,7 @@ SEEDS_TO_FIND_A_BUG = 200
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_history_breaks_a_promise(block: int) -> None:
-    for seed in range(FIRST_SEED + block, FIRST_SEED + HISTORIES, BLOCKS):
-        try:
-            live(seed)
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+    run_seeds(live, range(FIRST_SEED + block, FIRST_SEED + HISTORIES, BLOCKS))
 
 
 @pytest.mark.parametrize("bug", list(BUGS) if IN_FULL else list(BUGS)[::5])
