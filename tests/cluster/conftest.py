@@ -1,4 +1,4 @@
-"""A ZooKeeper for the tests of a module, and the shared cluster of a module, whole for each test."""
+"""A ZooKeeper for the tests of a module; and its cluster, whole before each test."""
 
 from collections.abc import Iterator
 
