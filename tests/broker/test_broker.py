@@ -131,7 +131,9 @@ async def test_a_topic_that_finds_no_room_is_not_there_afterwards(tmp_path: Path
         assert "renamed" not in running.log.getvalue()
 
 
-async def test_partitions_that_find_no_room_are_told_and_those_made_stay(tmp_path: Path) -> None:
+async def test_partitions_that_find_no_room_are_reported_and_those_created_stay(
+    tmp_path: Path,
+) -> None:
     disk, keeper = SmallDisk(), MemoryKeeper()
     async with running_broker(tmp_path, keeper=keeper, disk=disk) as running:
         await running.create("t")

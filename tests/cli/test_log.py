@@ -116,7 +116,7 @@ def test_an_index_that_lies_is_found(data: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 30, 61, 100])
-def test_a_torn_end_is_told_and_cut(data: Path, cut: int) -> None:
+def test_a_torn_end_is_reported_and_cut(data: Path, cut: int) -> None:
     last = segments(data)[-1]
     last.write_bytes(last.read_bytes()[:-cut])
     assert barnabas("log", "verify", str(data)).code == 6

@@ -57,7 +57,7 @@ def test_a_broker_whose_log_nobody_reads_goes_on_and_stops_when_asked(
 
 
 @pytest.mark.skipif(BROKERS > 1, reason="one broker shows it")
-def test_a_reader_that_returns_is_told_how_many_lines_were_dropped(
+def test_a_reader_that_returns_sees_how_many_lines_were_dropped(
     unread: tuple[BrokerProcess, int],
 ) -> None:
     broker, reads = unread

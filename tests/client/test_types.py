@@ -33,7 +33,7 @@ def test_a_blocking_consumer_is_too() -> None:
         assert_type(keys, barnabas.sync.PartitionConsumer[str, Raw])
 
 
-def test_a_worker_wants_a_function_of_such_messages() -> None:
+def test_a_worker_requires_a_function_of_such_messages() -> None:
     @barnabas.parallel("t", group_id="g", value_deserializer=int)
     def handle(message: Message[Raw, int]) -> None:
         assert_type(message.value, int)

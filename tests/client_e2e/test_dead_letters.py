@@ -147,7 +147,7 @@ async def test_two_that_redrive_at_once_send_each_letter_once(
     assert sum(end.offset for end in ends.values()) == len(VALUES) + 4
 
 
-async def test_wrong_use_is_told_by_exit_code(served: Served, topic: str) -> None:
+async def test_wrong_use_has_its_own_exit_code(served: Served, topic: str) -> None:
     servers = served.bootstrap_servers
     code, _, err = await in_thread("show", f"{topic}-missing", servers=servers)
     assert code == 3

@@ -175,7 +175,7 @@ async def test_heartbeats_go_on_beside_a_reader_that_blocks_its_loop_between_mes
         assert heard.kinds == ["assigned:joined"]
 
 
-async def test_an_iteration_hears_that_its_consumer_was_closed(
+async def test_an_iteration_ends_when_its_consumer_is_closed(
     served: Served, topic: str, group: str
 ) -> None:
     await filled(served, topic, {0: 10})

@@ -213,7 +213,7 @@ async def test_interceptors_see_messages_and_commits(
     assert seen.log == [3, {(topic, 0): 1}]
 
 
-async def test_a_reader_commits_where_it_is_told(served: Served, topic: str, group: str) -> None:
+async def test_a_reader_commits_the_given_offsets(served: Served, topic: str, group: str) -> None:
     at = (topic, 0)
     await filled(served, topic, {0: 30})
     async with reader_on(served, at, group_id=group) as consumer:

@@ -202,7 +202,7 @@ def test_drain_of_a_blocking_producer_leaves_room_for_a_hundred_records_too(
     assert len(read_back(served.bootstrap_servers, topic)) == 10_000
 
 
-async def test_callbacks_and_flush_tell_of_failures(served: Served, topic: str) -> None:
+async def test_callbacks_and_flush_report_failures(served: Served, topic: str) -> None:
     await with_topic(served, topic, max_message_bytes="1000")
     told: list[tuple[object, object]] = []
     producer = producer_on(served)

@@ -82,7 +82,7 @@ def test_a_hanging_transaction_is_aborted_in_its_partition(served: Served, topic
             admin.abort_transaction(at, stale)
 
 
-async def test_unknown_names_are_told_and_make_no_topic(served: Served, topic: str) -> None:
+async def test_unknown_names_are_errors_and_create_no_topic(served: Served, topic: str) -> None:
     async with barnabas.Admin(bootstrap_servers=served.bootstrap_servers) as admin:
         before = STATE_TOPIC in (await admin.topics()).topics
         assert await admin.describe_transactions([topic]) == {}
@@ -96,7 +96,7 @@ async def test_unknown_names_are_told_and_make_no_topic(served: Served, topic: s
         assert (STATE_TOPIC in (await admin.topics()).topics) == before
 
 
-def test_a_consumer_that_waits_behind_a_transaction_is_told_by_barnabas(
+def test_a_consumer_that_waits_behind_a_transaction_is_reported_by_barnabas(
     served: Served, topic: str, group: str
 ) -> None:
     servers, at = served.bootstrap_servers, TopicPartition(topic, 0)

@@ -174,7 +174,7 @@ class OneStore:
         return keeper
 
 
-def test_a_member_whose_session_expired_joins_anew_and_commits_nothing_of_the_old(
+def test_a_member_whose_session_expired_joins_again_and_commits_nothing_of_the_old(
     broker: BrokerProcess, topic: str
 ) -> None:
     one_store = OneStore(keeper_file(broker), topic)

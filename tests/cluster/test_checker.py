@@ -130,7 +130,7 @@ def test_a_consumer_that_goes_back_or_skips_is_found_within_an_assignment() -> N
     assert kinds(skip) == {"poll skip"}
 
 
-def test_a_consumer_that_was_assigned_anew_may_read_again() -> None:
+def test_a_consumer_that_was_assigned_again_may_read_again() -> None:
     h = history("p", "p")
     h.polled("c", 1, 0, p(0))
     h.polled("c", 1, 1, p(1))

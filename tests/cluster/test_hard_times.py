@@ -219,7 +219,7 @@ def test_settings_changed_while_a_broker_is_down_are_in_force_when_it_is_back(
         assert told[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
-def test_a_topic_of_the_same_name_made_anew_while_a_broker_is_down_has_nothing_of_the_old(
+def test_a_topic_of_the_same_name_created_again_while_a_broker_is_down_has_nothing_of_the_old(
     cluster: Cluster, admin: AdminClient
 ) -> None:
     create(admin, "t", [1, 2, 3])

@@ -239,7 +239,7 @@ def _metrics(port: int) -> dict[str, float]:
     return {name: float(value) for name, _, value in pairs}
 
 
-def test_an_ephemeral_cluster_tells_its_metrics_and_leaves_nothing_behind() -> None:
+def test_an_ephemeral_cluster_serves_its_metrics_and_leaves_nothing_behind() -> None:
     metrics = free_ports_from(2)
     process = subprocess.Popen(
         [

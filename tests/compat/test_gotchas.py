@@ -129,7 +129,7 @@ def test_1_the_header_of_api_versions_has_no_tags_in_any_version(
 
 
 @pytest.mark.parametrize("name", ["-raw", "r a w", "raw.", "", "räw"])
-def test_1_a_client_whose_name_is_none_is_told(raw: RawClient, name: str) -> None:
+def test_1_a_client_with_an_invalid_name_gets_an_error(raw: RawClient, name: str) -> None:
     asked = ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
     assert raw.call(asked, 3, ApiVersionsResponse).error_code == Code.INVALID_REQUEST
 
@@ -295,7 +295,7 @@ def test_7_a_session_starts_full_and_goes_on_with_news(raw: RawClient, made: str
     assert session.fetch({}) == {}
 
 
-def test_7_a_forgotten_partition_is_not_heard_of_again(raw: RawClient, made: str) -> None:
+def test_7_a_forgotten_partition_is_not_returned_again(raw: RawClient, made: str) -> None:
     session = Session(raw, made)
     session.fetch({0: 0, 1: 0})
     session.fetch({}, forget=[1])
@@ -305,7 +305,7 @@ def test_7_a_forgotten_partition_is_not_heard_of_again(raw: RawClient, made: str
     assert sorted(session.fetch({1: 0})) == [0, 1], "asked for again"
 
 
-def test_7_a_session_out_of_step_is_told(raw: RawClient, made: str) -> None:
+def test_7_a_session_out_of_step_gets_an_error(raw: RawClient, made: str) -> None:
     session = Session(raw, made)
     session.fetch({0: 0})
     session.epoch += 1
@@ -316,7 +316,7 @@ def test_7_a_session_out_of_step_is_told(raw: RawClient, made: str) -> None:
         session.fetch({})
 
 
-def test_7_who_wants_no_session_gets_none(raw: RawClient, made: str) -> None:
+def test_7_a_client_without_a_session_gets_none(raw: RawClient, made: str) -> None:
     request = fetch_request(made, 0, 0)  # epoch -1, as librdkafka sends it
     assert raw.call(request, 12, FetchResponse).session_id == 0
 
@@ -487,7 +487,9 @@ def test_11_a_topic_is_created_only_for_those_who_allow_it(
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".", "..", "", "x" * 250, "sp ace"])
 @pytest.mark.parametrize("version", [1, 5, 9, 13])
-def test_11_a_bad_name_is_told_and_never_created(raw: RawClient, name: str, version: int) -> None:
+def test_11_a_bad_name_is_an_error_and_never_created(
+    raw: RawClient, name: str, version: int
+) -> None:
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
     (found,) = raw.call(asked, version, MetadataResponse).topics
     assert found.error_code == Code.INVALID_TOPIC_EXCEPTION

@@ -264,7 +264,7 @@ def test_kafka_leader_election_on_one_broker_has_nobody_else_to_elect(
         tool(*election, "--all-topic-partitions")
 
 
-def test_kafka_acls_hears_that_there_is_no_authorizer(
+def test_kafka_acls_reports_that_there_is_no_authorizer(
     java_tools: Java, broker: Address, topic: str
 ) -> None:
     server = ("--bootstrap-server", broker.bootstrap_servers)

@@ -86,7 +86,7 @@ def test_kcat_prints_every_part_of_a_record(run: Kcat, topic: str) -> None:
     assert first["tstype"] == "create"
 
 
-def test_kcat_starts_where_it_is_told(run: Kcat, topic: str) -> None:
+def test_kcat_starts_at_the_given_offset(run: Kcat, topic: str) -> None:
     run("".join(f"{n}\n" for n in range(10)), "-P", "-t", topic, "-p", "0")
     consume = ["-C", "-t", topic, "-p", "0", "-e", "-q"]
     assert run("", *consume, "-o", "7").split() == ["7", "8", "9"]

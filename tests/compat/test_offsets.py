@@ -130,9 +130,7 @@ AUTO_OFFSET_RESET = -140
 
 
 @pytest.mark.parametrize("offset", [2, 11], ids=["before the start", "after the end"])
-def test_an_offset_out_of_range_is_told_to_who_asks(
-    client: Client, topic: str, offset: int
-) -> None:
+def test_an_offset_out_of_range_is_an_error(client: Client, topic: str, offset: int) -> None:
     client.create_topic(topic)
     fill(client, topic, list(range(10)), batch=1)
     client.delete_records(topic, 4)

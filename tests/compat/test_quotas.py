@@ -79,7 +79,7 @@ def test_kafka_configs_sets_describes_and_deletes_quotas(
     assert "_rate=" not in configs("--describe", *named)
 
 
-def test_a_librdkafka_producer_is_told_to_wait_and_loses_nothing(
+def test_a_librdkafka_producer_must_wait_and_loses_nothing(
     broker: Address, clients: Clients, topic: str, limited: str
 ) -> None:
     clients["confluent"].create_topic(topic)
@@ -102,7 +102,7 @@ def test_a_librdkafka_producer_is_told_to_wait_and_loses_nothing(
     assert max(waits) > 0
 
 
-def test_a_librdkafka_consumer_is_told_to_wait_and_gets_every_record(
+def test_a_librdkafka_consumer_must_wait_and_gets_every_record(
     broker: Address, clients: Clients, topic: str, limited: str
 ) -> None:
     clients["confluent"].create_topic(topic)
@@ -131,7 +131,7 @@ def test_a_librdkafka_consumer_is_told_to_wait_and_gets_every_record(
     assert max(waits) > 0
 
 
-def test_a_java_producer_reports_that_it_was_told_to_wait(
+def test_a_java_producer_reports_that_it_had_to_wait(
     java_tools: Java, broker: Address, clients: Clients, topic: str, limited: str
 ) -> None:
     clients["confluent"].create_topic(topic)

@@ -154,7 +154,7 @@ def test_our_blocking_client_logs_in_and_exchanges_records(
             break
 
 
-def test_librdkafka_hears_of_a_wrong_password(broker: SaslProcess) -> None:
+def test_librdkafka_reports_a_wrong_password(broker: SaslProcess) -> None:
     heard: list[Any] = []
     client = ck.admin.AdminClient(
         {
@@ -174,7 +174,7 @@ def test_librdkafka_hears_of_a_wrong_password(broker: SaslProcess) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python_hears_of_a_wrong_password(broker: SaslProcess, mechanism: str) -> None:
+def test_kafka_python_reports_a_wrong_password(broker: SaslProcess, mechanism: str) -> None:
     errors = import_module("kafka.errors")
     with pytest.raises((errors.SaslAuthenticationFailedError, errors.KafkaError)):
         kafka.KafkaAdminClient(
@@ -188,7 +188,7 @@ def test_kafka_python_hears_of_a_wrong_password(broker: SaslProcess, mechanism: 
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_our_client_hears_of_a_wrong_password_at_once(broker: SaslProcess, mechanism: str) -> None:
+def test_our_client_reports_a_wrong_password_at_once(broker: SaslProcess, mechanism: str) -> None:
     settings = {**ours(broker, mechanism), "sasl.password": "wrong"}
     with (
         barnabas.sync.Admin(settings) as admin,

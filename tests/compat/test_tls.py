@@ -199,7 +199,7 @@ def test_pkcs12_and_pem_in_the_options_do_too(broker: TlsProcess) -> None:
           "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}, "none in common"),
     ],
 )  # fmt: skip
-async def test_a_client_that_may_not_connect_hears_why_at_once(
+async def test_a_client_that_may_not_connect_learns_why_at_once(
     broker: TlsProcess, kind: str, change: dict[str, str], reason: str
 ) -> None:
     settings = {**ours(broker), **change}

@@ -193,7 +193,7 @@ def test_a_running_broker_takes_only_what_needs_no_restart() -> None:
         alter_broker({}, [Change("node.id", SET, "9")])
 
 
-def test_clients_are_never_told_to_connect_to_everywhere() -> None:
+def test_clients_never_get_the_address_of_all_interfaces() -> None:
     with pytest.raises(InvalidRequest, match="name a host they can reach"):
         BrokerConfig({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"})
 

@@ -160,7 +160,7 @@ def test_an_in_sync_set_shrinks_to_a_leader_that_answers(
     assert world.state("t")[:3] == (1, 0, (1,))
 
 
-def test_a_leader_that_is_told_everything_again_is_asked_again(
+def test_a_leader_that_gets_everything_again_is_asked_again(
     world: World, active_controller: ControllerAtWork
 ) -> None:
     """The first question was dropped with all other messages to it."""

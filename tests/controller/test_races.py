@@ -138,7 +138,7 @@ def test_thousands_of_partitions_take_a_few_writes_and_a_few_messages_to_each_br
         assert all(state.leader_epoch == 1 for state in states)
 
 
-def test_a_newcomer_is_told_everything_and_leadership_first(
+def test_a_newcomer_gets_everything_and_leadership_first(
     world: World, active_controller: ControllerAtWork
 ) -> None:
     world.down(3)
@@ -300,7 +300,7 @@ def test_a_proposal_on_an_older_state_does_not_count(active_controller: Controll
     )
 
 
-def test_a_leader_that_has_registered_anew_must_hear_of_it_first(
+def test_a_leader_that_has_registered_again_gets_its_state_first(
     active_controller: ControllerAtWork,
 ) -> None:
     assert propose(active_controller, [1], broker_epoch=3) is Code.STALE_BROKER_EPOCH

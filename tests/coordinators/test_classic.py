@@ -383,7 +383,7 @@ def test_version_0_has_one_timeout_for_both() -> None:
     assert group.members.rebalance_timeout_ms() == 7_000
 
 
-def test_an_assignment_is_told_to_nobody_before_the_log_has_it() -> None:
+def test_no_member_gets_an_assignment_before_the_log_has_it() -> None:
     world = World()
     (one, _), (two, _) = world.new(), world.new()
     world.advance(9_000)

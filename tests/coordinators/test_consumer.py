@@ -109,7 +109,7 @@ def test_newcomers_cannot_put_off_the_first_shares_for_ever() -> None:
     assert stored(w).target_epoch > 1
 
 
-def test_whoever_has_something_to_wait_for_is_asked_to_come_back_soon() -> None:
+def test_a_member_that_waits_for_partitions_gets_a_short_heartbeat_interval() -> None:
     w = world()
     assert w.enter("a").response.heartbeat_interval_ms == 5_000
     w.advance(400)
@@ -202,7 +202,7 @@ def test_what_members_bring_is_bounded_for_all_groups_together() -> None:
     assert room.used == 0
 
 
-def test_a_member_that_says_everything_hears_everything() -> None:
+def test_a_full_heartbeat_gets_a_full_answer() -> None:
     w = world()
     w.enter("a")
     again = w.beat("a", 1, owned={"t": [0, 1, 2, 3]}, topics=["t"], rebalance=60_000)

@@ -108,7 +108,7 @@ def test_an_older_epoch_may_commit_what_it_already_had() -> None:
     assert w.commit_code(7, member="b", generation=1, partition=2) is Code.STALE_MEMBER_EPOCH
 
 
-def test_offsets_are_told_to_members_of_the_right_epoch_and_to_strangers() -> None:
+def test_offsets_are_returned_to_members_of_the_right_epoch_and_to_non_members() -> None:
     w = world()
     w.enter("a")
     check = w.shard.check_fetch
@@ -259,7 +259,7 @@ def test_members_that_say_again_what_they_subscribe_to_are_no_cause_of_an_epoch(
     assert [(cause.kind.name, cause.member) for cause in entry.causes] == [("LEFT", "b")]
 
 
-def test_a_group_that_is_not_there_is_told_from_a_classic_one() -> None:
+def test_a_missing_group_is_distinguished_from_a_classic_one() -> None:
     w = world()
     absent = w.beat("a", 3)
     assert absent.code is Code.GROUP_ID_NOT_FOUND

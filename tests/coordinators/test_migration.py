@@ -101,7 +101,7 @@ def test_a_classic_member_gives_up_first_and_fetches_its_share() -> None:
     assert sorted(kept + rest["t"]) == [0, 1, 2, 3]
 
 
-def test_whoever_waits_in_the_classic_group_is_told_to_rejoin() -> None:
+def test_waiting_members_of_the_classic_group_must_rejoin() -> None:
     w = world(initial_rebalance_delay_ms=3_000)
     _, waiting = w.new()
     assert waiting.waits

@@ -49,7 +49,7 @@ def test_a_commit_of_another_generation_or_member_is_refused() -> None:
     assert world.fetch() == (-1, "")
 
 
-def test_a_member_of_a_group_that_is_gone_is_told_so_in_its_own_words() -> None:
+def test_a_member_of_a_deleted_group_gets_the_error_of_its_protocol() -> None:
     world = World()
     assert world.commit_code(1, member="x", generation=3) is Code.GROUP_ID_NOT_FOUND
     assert world.commit_code(1, member="x", generation=3, version=8) is Code.ILLEGAL_GENERATION

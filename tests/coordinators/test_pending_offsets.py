@@ -237,7 +237,7 @@ def test_a_group_that_is_not_there_takes_commits_without_generation_only() -> No
     assert commit_code(world, 9) is Code.NONE
 
 
-def test_a_member_of_a_consumer_group_is_told_of_an_illegal_generation() -> None:
+def test_a_member_of_a_consumer_group_gets_illegal_generation() -> None:
     """The producer knows that code, and not the one for stale member epochs."""
     world = World(topics=Cluster({"t": 2}))
     epoch = world.enter("m").response.member_epoch

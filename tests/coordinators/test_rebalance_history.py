@@ -62,7 +62,7 @@ def test_a_late_member_is_named_with_how_late_it_was() -> None:
     assert (cause.waited_ms, cause.allowed_ms) == (13_000, 10_000)
 
 
-def test_a_member_that_polls_too_rarely_is_told_apart_from_a_dead_one() -> None:
+def test_a_member_that_polls_too_rarely_is_distinguished_from_a_dead_one() -> None:
     world = World()
     (one, two), _ = world.stable(2, session=1_000_000, rebalance=5_000)
     world.join(one, session=1_000_000, rebalance=5_000, reason="new partitions")
@@ -316,7 +316,7 @@ def test_phases_are_counted_in_buckets() -> None:
     assert statistics.overtaken == 1
 
 
-def test_topics_of_a_subscription_are_told_up_to_a_limit() -> None:
+def test_topics_of_a_subscription_are_listed_up_to_a_limit() -> None:
     added, dropped = difference(["a"], [f"t{number}" for number in range(1_000)])
     assert (len(added), dropped) == (20, ("a",))
 

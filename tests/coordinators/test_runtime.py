@@ -39,7 +39,7 @@ def test_a_log_with_a_record_that_cannot_be_read_is_not_loaded() -> None:
         runtime.load(PARTITION, encode_batch([Record(0, 0, b"\0\x01\0", b"x")]))
 
 
-def test_when_leadership_goes_everyone_who_waits_is_told() -> None:
+def test_when_leadership_moves_all_waiting_requests_are_answered() -> None:
     world = World()
     (one, _), _ = world.stable(2)
     waiting = world.join(one)

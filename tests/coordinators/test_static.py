@@ -35,7 +35,7 @@ def test_a_restarted_static_member_finds_its_share_without_a_rebalance() -> None
     assert world.heartbeat(ids[0], generation, instance="a") is Code.NONE
 
 
-def test_a_restarted_static_leader_is_told_to_skip_the_assignment() -> None:
+def test_a_restarted_static_leader_must_skip_the_assignment() -> None:
     world = World()
     _, generation = static_group(world, "a", "b")
     back = world.join(instance="a").response
@@ -44,7 +44,7 @@ def test_a_restarted_static_leader_is_told_to_skip_the_assignment() -> None:
     assert len(back.members) == 2
 
 
-def test_a_restarted_static_leader_of_an_old_version_does_not_hear_that_it_leads() -> None:
+def test_a_restarted_static_leader_of_an_old_version_does_not_learn_that_it_leads() -> None:
     world = World()
     ids, generation = static_group(world, "a", "b")
     back = world.join(instance="a", version=8).response

@@ -143,7 +143,7 @@ class Contract:
         one.keeper.close()
         assert not two.keeper.exists("/mine")
 
-    def test_an_expired_session_is_told_and_can_do_nothing(
+    def test_an_expired_session_is_notified_and_can_do_nothing(
         self, room: Room, one: Opened, two: Opened
     ) -> None:
         two.keeper.create("/stays")
@@ -207,7 +207,7 @@ class Contract:
 
     # Watches
 
-    def test_a_watch_tells_of_creation_change_and_deletion_once_each(
+    def test_a_watch_reports_creation_change_and_deletion_once_each(
         self, room: Room, one: Opened, two: Opened
     ) -> None:
         assert not one.keeper.exists("/a", watch=True)
@@ -228,7 +228,7 @@ class Contract:
         ]
         assert two.news == []
 
-    def test_a_watch_of_children_tells_of_those_that_come_and_go(
+    def test_a_watch_of_children_reports_those_that_come_and_go(
         self, room: Room, one: Opened, two: Opened
     ) -> None:
         two.keeper.create("/ids")
@@ -244,7 +244,7 @@ class Contract:
         assert one.news == [Event(WatchEventType.CHILDREN, "/ids")] * 2
         assert one.keeper.children("/ids", watch=True) == []
 
-    def test_a_deletion_is_told_once_to_all_watches_of_a_session(
+    def test_a_deletion_is_reported_once_to_all_watches_of_a_session(
         self, room: Room, one: Opened, two: Opened
     ) -> None:
         two.keeper.create("/a")
@@ -256,7 +256,7 @@ class Contract:
         room.settle(one)
         assert one.news == [Event(WatchEventType.DELETED, "/a")]
 
-    def test_a_session_hears_of_its_own_changes(self, room: Room, one: Opened) -> None:
+    def test_a_session_is_notified_of_its_own_changes(self, room: Room, one: Opened) -> None:
         one.keeper.create("/a")
         one.keeper.get("/a", watch=True)
         one.keeper.set("/a", b"")
@@ -273,7 +273,7 @@ class Contract:
         room.settle(one)
         assert one.news == []
 
-    def test_a_failed_multi_tells_nobody(self, room: Room, one: Opened, two: Opened) -> None:
+    def test_a_failed_multi_notifies_no_session(self, room: Room, one: Opened, two: Opened) -> None:
         two.keeper.create("/a")
         one.keeper.get("/a", watch=True)
         one.keeper.children("/", watch=True)

@@ -74,7 +74,7 @@ def test_a_disconnected_session_can_do_nothing_and_has_no_watches(
     assert store.next_deadline() == TIMEOUT_MS
 
 
-def test_a_session_that_expired_while_disconnected_hears_it_when_it_is_back(
+def test_a_session_that_expired_while_disconnected_learns_it_when_it_is_back(
     store: MemoryStore, one: Opened, two: Opened
 ) -> None:
     one.keeper.create("/one", ephemeral=True)

@@ -72,7 +72,7 @@ def test_a_broker_that_kafka_registered_can_be_read() -> None:
         b'{"endpoints":["P://h:1"],"rack":7}',
     ],
 )
-def test_a_broker_that_cannot_be_read_is_told_with_its_path(data: bytes) -> None:
+def test_a_broker_that_cannot_be_read_is_an_error_with_its_path(data: bytes) -> None:
     with pytest.raises(Corrupt, match="/brokers/ids/1"):
         paths.read_broker("/brokers/ids/1", data)
 

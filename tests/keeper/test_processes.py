@@ -136,7 +136,7 @@ def test_a_killed_process_is_not_in_the_way_of_who_comes_after_it(file: str) -> 
     first.close()
 
 
-def test_a_stopped_process_that_goes_on_is_told_and_writes_nothing(
+def test_a_stopped_process_that_goes_on_is_notified_and_writes_nothing(
     here: Here, other: Other
 ) -> None:
     other.write("while it lives")

@@ -153,7 +153,7 @@ def test_sessions_end_with_the_boot(
     crashed.keeper.close()
 
 
-def test_a_clock_that_began_anew_ends_sessions_too(file: str, clock: Time) -> None:
+def test_a_clock_that_started_again_ends_sessions_too(file: str, clock: Time) -> None:
     """Where the system has no id for a boot."""
     crashed = Opened(file, clock)
     crashed.keeper.create("/a", ephemeral=True)

@@ -30,7 +30,7 @@ def test_every_acknowledged_record_is_there_after_a_kill_and_none_twice() -> Non
     assert sum(done.kills.values()) == RUNS
 
 
-def test_a_topic_created_anew_keeps_its_records_whatever_was_trimmed_before(
+def test_a_topic_created_again_keeps_its_records_whatever_was_trimmed_before(
     start_broker: StartBroker,
 ) -> None:
     """What the checkpoints say of a deleted log must not be taken for its successor's."""

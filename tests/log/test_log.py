@@ -239,7 +239,7 @@ def test_truncation_leaves_what_a_shorter_history_would_have_left(offset: int) -
     assert [s for _, s in read_batches(long)] == [s for _, s in read_batches(short)]
 
 
-def test_a_truncation_below_the_start_begins_anew(disk: SimulatedDisk) -> None:
+def test_a_truncation_below_the_start_starts_again(disk: SimulatedDisk) -> None:
     log = new_log(disk, SMALL)[1]
     fill(log, 60)
     log.advance_high_watermark(180)

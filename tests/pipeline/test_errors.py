@@ -65,7 +65,7 @@ def test_one_line_says_what_happened(text: str, said: str) -> None:
         ("no broker at h:9092: Connection refused. Run one", "no broker at h:9092: Connection"),
     ],
 )
-def test_a_broker_that_is_gone_is_told_with_the_remedy(
+def test_an_unreachable_broker_is_an_error_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, detail: str, said: str
 ) -> None:
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")

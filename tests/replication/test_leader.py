@@ -344,7 +344,7 @@ def test_one_that_fell_behind_need_not_ask_again_where_the_answer_to_that_was_lo
     assert isr_of(machine.tick(now=LAG + 4)) == [1, 2, 3]
 
 
-def test_one_that_is_rejected_again_waits_longer_unless_it_has_registered_anew() -> None:
+def test_one_that_is_rejected_again_waits_longer_unless_it_has_registered_again() -> None:
     """A broker that is stopping goes on fetching, and nobody wants to hear of it every second."""
     machine = leader("1", end=5, high_watermark=5)
     now = 0

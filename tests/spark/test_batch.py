@@ -150,9 +150,7 @@ def test_both_refuse_the_same_and_ours_says_so_in_one_line(
         assert len(said.strip().splitlines()) <= 2, said  # Spark adds its SQLSTATE
 
 
-def test_records_that_are_gone_are_an_error_unless_told_otherwise(
-    spark: Any, servers: str, topic: str
-) -> None:
+def test_deleted_records_are_an_error_by_default(spark: Any, servers: str, topic: str) -> None:
     create(servers, topic)
     produce(servers, topic, range(30))
     cut(servers, topic, 0, 6)

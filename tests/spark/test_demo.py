@@ -12,7 +12,7 @@ from tests.spark.kills.arena import descendants
 from tests.support.cache import ROOT
 
 
-def test_the_demo_tells_its_story_and_the_counts_agree(spark: Any, tmp_path: Path) -> None:
+def test_the_demo_prints_its_steps_and_the_counts_agree(spark: Any, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     ended = subprocess.run(
         [sys.executable, "-m", "barnabas", "demo", "-n", "20000"],
@@ -41,9 +41,7 @@ def test_the_demo_tells_its_story_and_the_counts_agree(spark: Any, tmp_path: Pat
     assert not any(tmp_path.iterdir())
 
 
-def test_a_demo_that_is_told_to_end_takes_its_brokers_and_spark_along(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_a_demo_that_is_stopped_also_ends_its_brokers_and_spark(spark: Any, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(
         [sys.executable, "-m", "barnabas", "demo"],

@@ -58,7 +58,7 @@ def test_both_make_the_same_batches_of_what_is_available(
 
 
 @pytest.mark.usefixtures("both_formats")
-def test_both_begin_where_they_are_told_to(
+def test_both_begin_at_the_given_offsets(
     spark: Any, servers: str, topic: str, tmp_path: Path
 ) -> None:
     first_ms = int(time.time()) * 1000 - 3_600_000

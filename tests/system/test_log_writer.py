@@ -100,7 +100,7 @@ def test_a_closed_pipe_counts_every_line(pipe: Pipe) -> None:
     until(lambda: pipe.log.dropped == 10, lambda: pipe.log.dropped)
 
 
-def test_a_reader_that_comes_back_to_a_named_pipe_is_told_what_it_missed(tmp_path: Path) -> None:
+def test_a_reader_that_comes_back_to_a_named_pipe_learns_what_it_missed(tmp_path: Path) -> None:
     path = tmp_path / "log"
     os.mkfifo(path)
     first = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

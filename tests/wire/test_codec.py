@@ -163,7 +163,7 @@ def test_a_topic_asked_for_by_id_has_no_name() -> None:
     assert read.topics == [topic]
 
 
-def test_a_new_leader_is_told_only_when_there_is_one() -> None:
+def test_a_new_leader_is_sent_only_if_there_is_one() -> None:
     silent = fetch_response(b"").encode(12)
     partition = PartitionData(
         partition_index=0,

@@ -219,7 +219,7 @@ def test_what_the_controller_sends_has_the_bytes_of_kafka_3_9() -> None:
     )  # fmt: skip
 
 
-def test_a_controller_may_tell_of_a_cluster_larger_than_any_client_asks_for() -> None:
+def test_a_controller_may_describe_a_cluster_larger_than_any_client_asks_for() -> None:
     state = UpdateMetadataPartitionState(
         partition_index=0,
         controller_epoch=1,

@@ -147,7 +147,7 @@ def epoch(clustered: Clustered, id_: int) -> int:
     return cluster.broker_epoch
 
 
-async def test_every_broker_tells_of_all_brokers_their_racks_and_one_controller(
+async def test_every_broker_reports_all_brokers_their_racks_and_one_controller(
     tmp_path: Path,
 ) -> None:
     clustered = Clustered(tmp_path, {})
@@ -174,7 +174,7 @@ async def test_every_broker_tells_of_all_brokers_their_racks_and_one_controller(
         await clustered.stop(*list(clustered.brokers))
 
 
-async def test_a_dead_broker_is_offline_in_what_clients_are_told(tmp_path: Path) -> None:
+async def test_a_dead_broker_is_offline_in_the_metadata_of_clients(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, 2) as clustered:
         await clustered.create("t", 2, 1)
         first = await metadata(clustered, 1, "t")

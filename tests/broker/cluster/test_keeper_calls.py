@@ -26,7 +26,7 @@ def keeper_calls(
     return KeeperCalls(opened, heard, Logger(StringIO()))
 
 
-async def test_between_two_sessions_a_call_is_told_to_wait() -> None:
+async def test_between_two_sessions_a_call_must_wait() -> None:
     calls = KeeperCalls(
         lambda listener: MemoryKeeper(None, 1000, listener), lambda news: None, Logger(StringIO())
     )

@@ -143,7 +143,7 @@ async def test_who_is_not_in_the_cluster_cannot_be_called() -> None:
             await peers.call(BrokerId(3), QUESTION, timeout_ms=1)
 
 
-async def test_a_broker_that_is_gone_is_told_once_and_found_again(
+async def test_an_unreachable_broker_is_logged_once_and_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers_module, "BACKOFF_MS_MAX", 40)
@@ -214,7 +214,7 @@ async def test_a_caller_that_gives_up_disturbs_nobody() -> None:
         assert first.cancelled()
 
 
-async def test_a_call_to_a_broker_that_leaves_is_told_so() -> None:
+async def test_a_call_to_a_broker_that_leaves_gets_an_error() -> None:
     asked = asyncio.Event()
     async with calling_one_who(lambda *_: asked.set()) as (_, peers, said):
         call = asyncio.ensure_future(peers.call(OTHER, QUESTION, timeout_ms=60_000))

@@ -90,7 +90,7 @@ async def test_a_registration_whose_answer_was_lost_is_found_to_be_ours() -> Non
     assert keeper.get(paths.broker(1)).owner == keeper.session
 
 
-async def test_a_keeper_out_of_reach_is_no_broker_with_the_same_id() -> None:
+async def test_an_unreachable_keeper_does_not_mean_a_broker_with_the_same_id() -> None:
     store = MemoryStore()
     keeper = opened(store)
     prepare(keeper, 1, "c")

@@ -97,7 +97,7 @@ def test_what_was_meant_for_a_broker_that_is_gone_is_dropped() -> None:
     assert [getattr(each, "controller_id", -1) for each in run(play).came] == [2]
 
 
-def test_an_older_word_than_the_broker_has_heard_is_not_said_again() -> None:
+def test_an_older_state_than_the_broker_has_is_not_sent_again() -> None:
     def play(road: Road, channels: ControllerChannels) -> "asyncio.Future[None]":
         road.answers = [Code.STALE_CONTROLLER_EPOCH]
         return channels.send(ONE, metadata(1))
@@ -105,7 +105,7 @@ def test_an_older_word_than_the_broker_has_heard_is_not_said_again() -> None:
     assert len(run(play).answered) == 1
 
 
-def test_a_broker_that_is_far_behind_is_told_everything_at_once() -> None:
+def test_a_broker_that_is_far_behind_gets_everything_at_once() -> None:
     """But what deletes logs is said all the same: nothing later says it."""
     stops = [stop(), stop()]
 

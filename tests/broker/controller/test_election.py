@@ -227,7 +227,7 @@ async def test_a_topic_is_deleted_and_made_again_at_once(tmp_path: Path) -> None
         await eventually(lambda: by_hand.children("/admin/delete_topics") == [])
 
 
-async def test_a_topic_grows_where_it_is_told_to(tmp_path: Path) -> None:
+async def test_a_topic_grows_on_the_requested_brokers(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as clustered:
         await place(clustered, "t", [1, 2])
         wanted = CreatePartitionsTopic(

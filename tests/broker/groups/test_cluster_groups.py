@@ -261,7 +261,7 @@ async def test_stage_2_a_generation_that_was_not_assigned_is_not_known_any_more(
         assert {len(a.others), len(b.others)} == {0, 2}
 
 
-async def test_stage_3_an_assignment_that_was_written_holds_though_nobody_was_told(
+async def test_stage_3_an_assignment_that_was_written_is_kept_though_no_member_has_it(
     tmp_path: Path,
 ) -> None:
     async with group_of_two(tmp_path) as (clustered, a, b):
@@ -411,7 +411,7 @@ async def test_a_member_of_the_new_protocol_goes_on_at_the_next_coordinator(tmp_
         assert (answer.error_code, answer.member_epoch) == (Code.NONE, epoch)
 
 
-async def test_offsets_of_a_deleted_topic_are_forgotten_whoever_coordinates(tmp_path: Path) -> None:
+async def test_offsets_of_a_deleted_topic_are_removed_by_every_coordinator(tmp_path: Path) -> None:
     async with group_of_two(tmp_path) as (clustered, a, _):
         await settle(a)
         assert await a.commit(7) == Code.NONE

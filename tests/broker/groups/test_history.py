@@ -104,7 +104,7 @@ async def test_a_member_that_left_without_closing_its_connection_is_alive(
     assert "on the connection on which it had left" in cause.text
 
 
-async def test_what_is_committed_is_told_with_its_time(running: Running) -> None:
+async def test_commits_are_reported_with_their_time(running: Running) -> None:
     await commit(running, 7)
     before = time() * 1000
     (partition,) = (await told(running)).partitions

@@ -339,7 +339,7 @@ async def test_an_answer_that_cannot_be_encoded_costs_one_connection_and_no_othe
     assert "request failed" in running.log.getvalue()
 
 
-async def test_an_answer_that_fails_leaves_the_others_to_be_told(running: Running) -> None:
+async def test_an_answer_that_fails_does_not_stop_the_others(running: Running) -> None:
     told: list[ProtocolMessage] = []
     bad: DeferredReply[ProtocolMessage] = DeferredReply()
     good: DeferredReply[ProtocolMessage] = DeferredReply()

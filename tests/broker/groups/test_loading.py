@@ -86,7 +86,7 @@ async def test_a_broker_that_never_had_a_group_loads_nothing(tmp_path: Path) -> 
         assert running.broker.coordination is None
 
 
-async def test_what_is_asked_while_a_shard_loads_is_told_to_come_again(tmp_path: Path) -> None:
+async def test_requests_while_a_shard_loads_must_be_sent_again(tmp_path: Path) -> None:
     """And the loop is free meanwhile: other requests are answered between the slices."""
     keeper = MemoryKeeper()
     async with running_broker(tmp_path, SETTINGS, keeper) as running:

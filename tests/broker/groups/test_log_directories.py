@@ -53,7 +53,7 @@ def home(running: Running) -> Path:
     return Path(log_directory.path)
 
 
-async def test_who_waits_for_a_group_hears_when_its_disk_is_lost(
+async def test_waiting_group_requests_get_an_error_when_the_disk_is_lost(
     running: Running, disk: SickDisk
 ) -> None:
     joining, committing = running.connect(), running.connect()
@@ -72,7 +72,7 @@ async def test_who_waits_for_a_group_hears_when_its_disk_is_lost(
     assert (await fetched(running, "g"))[0] == Code.NOT_COORDINATOR
 
 
-async def test_nobody_is_told_of_a_commit_that_may_still_be_lost(
+async def test_a_commit_that_may_still_be_lost_is_not_visible(
     running: Running, disk: SickDisk
 ) -> None:
     committing, other = running.connect(), running.connect()

@@ -209,7 +209,7 @@ def fetch(
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_offsets_are_told_in_every_version(raw: RawClient, topic: str, version: int) -> None:
+def test_offsets_are_returned_in_every_version(raw: RawClient, topic: str, version: int) -> None:
     raw.create_topic(topic)
     id_ = topic_id(raw, topic)
     request = OffsetCommitRequest(

@@ -28,7 +28,7 @@ async def test_every_version_lists_what_has_a_handler_and_nothing_else(
         assert api.max_version == APIS[api.api_key].max_version
 
 
-async def test_our_own_apis_are_told_to_our_own_client_alone(running: Running) -> None:
+async def test_our_own_apis_are_listed_for_our_own_client_only(running: Running) -> None:
     """A client that sees a key it does not know may stumble over it."""
     own = await running.ask(named("barnabas"), ApiVersionsResponse, 3)
     assert [api.api_key for api in own.api_keys] == sorted(HANDLERS.keys() - BETWEEN_BROKERS)
@@ -66,7 +66,7 @@ async def test_every_feature_is_finalized_at_its_highest_level(
     assert response.finalized_features_epoch == 0
 
 
-async def test_a_feature_that_begins_at_0_is_told_to_those_who_can_read_it(
+async def test_a_feature_that_begins_at_0_is_listed_for_clients_that_can_read_it(
     running: Running,
 ) -> None:
     old = await running.ask(named(), ApiVersionsResponse, 3)

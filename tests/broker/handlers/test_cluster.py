@@ -120,7 +120,7 @@ async def test_topics_come_in_the_order_of_their_names_and_none_named_means_all(
     assert await page(running, "c", "a", "b", "a") == everything
 
 
-async def test_missing_topics_and_bad_names_are_told_apart(running: Running) -> None:
+async def test_missing_topics_and_bad_names_are_distinguished(running: Running) -> None:
     bad, missing = (await ask_page(running, "missing", "../x")).topics
     assert (bad.name, bad.error_code) == ("../x", Code.INVALID_TOPIC_EXCEPTION)
     assert (missing.name, missing.error_code) == ("missing", Code.UNKNOWN_TOPIC_OR_PARTITION)

@@ -104,7 +104,7 @@ async def test_a_topic_is_created_once(running: Running) -> None:
     assert "'t'" in (result.error_message or "")
 
 
-async def test_names_that_metrics_could_not_tell_apart_are_refused(running: Running) -> None:
+async def test_names_that_metrics_could_not_distinguish_are_refused(running: Running) -> None:
     await running.create("a.b")
     code, _ = await error(running, creatable("a_b"))
     assert code == Code.INVALID_TOPIC_EXCEPTION

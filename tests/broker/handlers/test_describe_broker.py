@@ -9,7 +9,7 @@ from tests.broker.clustered import cluster_of
 from tests.broker.running import running_broker
 
 
-async def test_the_controller_tells_what_it_did_and_others_who_they_are(tmp_path: Path) -> None:
+async def test_the_controller_reports_what_it_did_and_others_who_they_are(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, 2) as cluster:
         await cluster.create("t", partitions=1, replicas=2)
         told = {
@@ -37,7 +37,7 @@ async def test_a_broker_that_stands_alone_has_no_epoch_and_no_events(tmp_path: P
     assert told.controller_id == told.broker_id
 
 
-async def test_a_leader_tells_how_far_its_followers_have_come(tmp_path: Path) -> None:
+async def test_a_leader_reports_the_lag_of_its_followers(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, 2) as cluster:
         await cluster.create("t", partitions=1, replicas=2)
         answers = [

@@ -28,7 +28,9 @@ async def why_not(running: Running, group: str) -> list[str | None]:
     return [first.error_message, second.error_message]
 
 
-async def test_the_answer_tells_no_group_from_one_of_the_other_protocol(running: Running) -> None:
+async def test_the_answer_distinguishes_no_group_from_one_of_the_other_protocol(
+    running: Running,
+) -> None:
     await running.create("t")
     await running.ask(FindCoordinatorRequest(coordinator_keys=["c"]), FindCoordinatorResponse)
     assert await why_not(running, "nobody") == ["there is no group 'nobody'"] * 2

@@ -133,7 +133,7 @@ async def test_unknown_topics_and_partitions_are_said_so(running: Running) -> No
     ("epoch", "code"),
     [(0, 0), (-1, 0), (1, Code.UNKNOWN_LEADER_EPOCH), (5, Code.UNKNOWN_LEADER_EPOCH)],
 )
-async def test_a_reader_that_knows_another_leader_epoch_is_told(
+async def test_a_reader_that_knows_another_leader_epoch_gets_an_error(
     running: Running, epoch: int, code: int
 ) -> None:
     await running.create("t")
@@ -181,7 +181,7 @@ async def test_a_reader_that_leaves_is_not_waited_for(running: Running) -> None:
     assert not partition.waiters
 
 
-async def test_readers_of_a_deleted_topic_are_told_at_once(running: Running) -> None:
+async def test_readers_of_a_deleted_topic_get_an_error_at_once(running: Running) -> None:
     await running.create("t")
     request = fetch(0, max_wait_ms=60_000)
     reader = running.connect()

@@ -58,7 +58,7 @@ async def test_they_stop_at_the_first_open_transaction(running: Running) -> None
     assert offsets_in(await read(running, 0)) == [0, 1, 2, 3]
 
 
-async def test_they_are_told_of_the_aborted_transactions_in_what_they_get(
+async def test_they_get_the_aborted_transactions_of_their_range(
     running: Running,
 ) -> None:
     await running.create("t")

@@ -140,7 +140,7 @@ async def test_a_partition_asked_for_twice_is_refused_once(running: Running) -> 
     ("epoch", "code"),
     [(0, 0), (1, Code.UNKNOWN_LEADER_EPOCH), (-5, Code.FENCED_LEADER_EPOCH)],
 )
-async def test_a_client_that_knows_another_leader_is_told(
+async def test_a_client_that_knows_another_leader_gets_an_error(
     running: Running, epoch: int, code: int
 ) -> None:
     await running.create("t")
@@ -157,7 +157,7 @@ async def test_committed_readers_find_the_same_end_and_no_third_level_exists(
     assert (await find(running, LATEST, isolation_level=7))[0] == Code.INVALID_REQUEST
 
 
-async def test_a_replica_is_told_the_end_of_the_log(running: Running) -> None:
+async def test_a_replica_gets_the_end_of_the_log(running: Running) -> None:
     await running.create("t")
     await running.produce("t", 1000)
     assert await find(running, LATEST, replica_id=2) == (0, -1, 1, 0)

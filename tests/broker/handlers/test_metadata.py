@@ -117,7 +117,9 @@ async def test_neither_name_nor_id_is_refused_alone(running: Running) -> None:
 
 
 @pytest.mark.parametrize("create", [False, True])
-async def test_bad_names_are_told_from_missing_topics(running: Running, create: bool) -> None:
+async def test_bad_names_are_distinguished_from_missing_topics(
+    running: Running, create: bool
+) -> None:
     for bad in ("../x", "", ".", "x" * 250, "a b", "ä"):
         (topic,) = await described(running, named(bad), create=create)
         assert (topic.error_code, topic.name) == (Code.INVALID_TOPIC_EXCEPTION, bad)
@@ -188,7 +190,7 @@ async def test_internal_topics_are_not_created_by_asking(running: Running) -> No
     assert topic.is_internal
 
 
-async def test_a_name_that_metrics_could_not_tell_apart_is_not_created(running: Running) -> None:
+async def test_a_name_that_metrics_could_not_distinguish_is_not_created(running: Running) -> None:
     await running.create("a.b")
     (topic,) = await described(running, named("a_b"), create=True)
     assert topic.error_code == Code.INVALID_TOPIC_EXCEPTION

@@ -74,7 +74,7 @@ async def test_an_older_epoch_ends_where_the_next_begins(running: Running) -> No
     ("current", "code"),
     [(0, 0), (1, Code.UNKNOWN_LEADER_EPOCH), (-2, Code.FENCED_LEADER_EPOCH)],
 )
-async def test_a_client_that_knows_another_leader_is_told(
+async def test_a_client_that_knows_another_leader_gets_an_error(
     running: Running, current: int, code: int
 ) -> None:
     await running.create("t")

@@ -84,7 +84,7 @@ async def test_a_transactional_producer_looks_for_its_coordinator_first(running:
     assert (await init(running, "")).error_code == Code.INVALID_REQUEST
 
 
-async def test_a_partition_tells_of_the_producers_it_remembers(running: Running) -> None:
+async def test_a_partition_describes_the_producers_it_remembers(running: Running) -> None:
     await running.create("t")
     assert (await describe(running, "t")).active_producers == []
     await running.produce("t", 1000, 2000, producer_id=7, producer_epoch=2, base_sequence=0)

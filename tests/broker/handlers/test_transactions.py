@@ -281,7 +281,7 @@ async def test_the_history_of_an_id_has_its_client_and_the_causes_of_its_aborts(
     assert (len(many), many[-1].error_code) == (101, Code.INVALID_REQUEST)
 
 
-async def test_readers_that_wait_for_an_open_transaction_are_told(
+async def test_readers_that_wait_for_an_open_transaction_are_listed(
     offered: tuple[Running, Identity],
 ) -> None:
     running, _ = offered

@@ -18,7 +18,7 @@ class Waiting:
         """Nobody waits any more."""
 
 
-def test_the_value_reaches_whoever_waits_once() -> None:
+def test_the_value_reaches_each_waiter_once() -> None:
     deferred: DeferredReply[int] = DeferredReply()
     got: list[int] = []
     deferred.then(got.append)

@@ -111,7 +111,7 @@ async def move(cluster: Clustered, *to: int) -> None:
     assert not answer.responses[0].partitions[0].error_code
 
 
-async def test_a_replica_ends_though_whoever_moved_it_died_before_saying_so(
+async def test_a_replica_ends_though_the_controller_that_moved_it_died_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or its broker would tell clients of its last leader for ever."""

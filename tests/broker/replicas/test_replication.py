@@ -137,7 +137,9 @@ async def stop_fetching(broker: Broker) -> None:
     await broker.replicas.fetchers.close()
 
 
-async def test_every_replica_has_the_same_bytes_and_hears_what_is_committed(tmp_path: Path) -> None:
+async def test_every_replica_has_the_same_bytes_and_learns_what_is_committed(
+    tmp_path: Path,
+) -> None:
     async with cluster_of(tmp_path) as cluster:
         await cluster.create("t")
         leader = cluster.leader("t")
@@ -340,7 +342,7 @@ async def test_uncommitted_records_are_truncated_where_the_new_leader_differs(
         assert "log truncated" in cluster.logs[leader].getvalue()
 
 
-async def test_a_follower_whose_next_records_are_gone_begins_anew(tmp_path: Path) -> None:
+async def test_a_follower_whose_next_records_are_gone_starts_again(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         await cluster.create("t")
         leader = cluster.leader("t")

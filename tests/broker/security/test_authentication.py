@@ -88,7 +88,7 @@ async def test_other_requests_before_the_login_close_the_connection(
         assert run.broker.counts.logins_failed == 1
 
 
-async def test_a_wrong_password_and_an_unknown_user_cannot_be_told_apart(tmp_path: Path) -> None:
+async def test_a_wrong_password_and_an_unknown_user_cannot_be_distinguished(tmp_path: Path) -> None:
     texts = set()
     async with running_broker(tmp_path, SETTINGS, keeper_with({"alice": PASSWORD})) as run:
         for user, password in (("alice", "wrong"), ("nobody", PASSWORD)):

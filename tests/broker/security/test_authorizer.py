@@ -325,7 +325,7 @@ async def test_what_is_allowed_of_a_request_is_written_and_the_rest_refused(run:
     assert secret.partitions[0].log.end_offset == 0
 
 
-async def test_a_producer_that_wants_no_response_is_disconnected(run: Running) -> None:
+async def test_a_producer_with_acks_0_is_disconnected(run: Running) -> None:
     wire = connect(run, "alice")
     run.send(producing(0, "secret"), 12, wire)
     with pytest.raises(ConnectionError):
@@ -406,7 +406,7 @@ async def test_one_batch_of_a_transaction_without_its_id_refuses_the_whole_reque
     assert orders.partitions[0].log.end_offset == 0
 
 
-async def test_own_denials_tell_neither_rules_nor_the_name_of_an_id(run: Running) -> None:
+async def test_own_denials_show_neither_rules_nor_the_name_of_an_id(run: Running) -> None:
     wire = connect(run, "alice")
     await add(run, creation(READ, "sec", permission=DENY, pattern=PREFIXED))
     secret = run.broker.topics.get("secret")

@@ -57,7 +57,7 @@ def test_rules_are_kept(keeper: Keeper) -> None:
     check_rules_are_kept(keeper)
 
 
-def test_a_reader_that_missed_changes_is_told_to_read_everything(keeper: Keeper) -> None:
+def test_a_reader_that_missed_changes_must_read_everything(keeper: Keeper) -> None:
     start = rule_store.read_all(keeper)
     for number in range(3):
         rule_store.add_rules(keeper, [READ._replace(host=f"10.0.0.{number}")])

@@ -180,7 +180,7 @@ async def test_who_has_no_certificate_or_no_rule_is_refused(pki: Pki, tmp_path: 
         assert not cluster.brokers[1].connections
 
 
-async def test_plain_text_and_tls_on_the_wrong_listener_are_told_apart(
+async def test_plain_text_and_tls_on_the_wrong_listener_are_distinguished(
     pki: Pki, tmp_path: Path
 ) -> None:
     settings = {"listeners": "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0", **pki.broker()}

@@ -54,7 +54,7 @@ def log_of(running: Running, topic: str, partition: int = 0) -> Log:
     return running.broker.topics.existing(topic).partition(partition).log
 
 
-async def test_old_segments_go_and_the_cause_is_told(tmp_path: Path) -> None:
+async def test_old_segments_are_deleted_and_the_cause_is_logged(tmp_path: Path) -> None:
     async with running_broker(tmp_path, QUICK) as running:
         limits = {"retention.ms": "1000", "segment.bytes": "500", "file.delete.delay.ms": "0"}
         await running.create("t", configs=limits)
@@ -168,7 +168,7 @@ async def test_a_topic_that_is_deleted_in_the_middle_of_a_pass_is_no_fault(tmp_p
         assert "log not compacted" not in running.log.getvalue()
 
 
-async def test_a_damaged_log_is_told_of_once_and_left_alone(tmp_path: Path) -> None:
+async def test_a_damaged_log_is_reported_once_and_left_alone(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {**QUICK, "log.cleaner.enable": "false"}) as running:
         await running.create("t", configs=COMPACTED)
         for number in range(40):

@@ -73,7 +73,7 @@ def test_it_has_nothing_of_its_parent_but_standard_error(tmp_path: Path) -> None
     assert code == 7
 
 
-def test_how_it_was_killed_is_told(tmp_path: Path) -> None:
+def test_how_it_was_killed_is_reported(tmp_path: Path) -> None:
     assert run(tmp_path, "wait")[1] == -signal.SIGKILL
 
 

@@ -96,7 +96,7 @@ def three(tmp_path: Path) -> Iterator[Running]:
     running.end()
 
 
-def test_all_are_told_of_and_stopped_one_after_the_other(three: Running) -> None:
+def test_all_are_reported_and_stopped_one_after_the_other(three: Running) -> None:
     assert set(three.pids(3)) == {1, 2, 3}
     assert three.says() == "ready 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003"
     three.process.send_signal(signal.SIGTERM)
@@ -151,7 +151,7 @@ def test_brokers_stop_when_their_supervisor_is_killed(three: Running) -> None:
     assert sorted(three.stopped()) == ["stopped 1", "stopped 2", "stopped 3"]
 
 
-def test_pauses_double_and_begin_anew_after_a_long_life() -> None:
+def test_pauses_double_and_start_again_after_a_long_life() -> None:
     pauses = Pauses()
     waits = [pauses.after(1) for _ in range(10)]
     assert waits[:3] == [PAUSE_S_MIN, 2 * PAUSE_S_MIN, 4 * PAUSE_S_MIN]

@@ -30,7 +30,7 @@ def test_counts_that_agree_are_nothing_to_say() -> None:
     assert "123.45" in tables(RIGHT, CAUGHT_UP)
 
 
-def test_each_count_that_is_off_is_told() -> None:
+def test_each_wrong_count_is_reported() -> None:
     for wrong in (
         RIGHT._replace(orders=89),
         RIGHT._replace(windows=89),

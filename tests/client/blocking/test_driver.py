@@ -47,7 +47,7 @@ def test_a_reader_goes_on_when_the_broker_is_back(start_broker: StartBroker, top
         assert next(messages, None) is None
 
 
-def test_a_reader_whose_offset_was_deleted_goes_on_where_it_is_told(
+def test_a_reader_whose_offset_was_deleted_continues_by_auto_offset_reset(
     broker: BrokerProcess, topic: str
 ) -> None:
     at = TopicPartition(topic, 0)

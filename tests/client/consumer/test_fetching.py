@@ -46,7 +46,7 @@ def test_a_session_names_only_what_changed() -> None:
     assert request.forgotten_topics_data[0].partitions == [0]
 
 
-def test_a_session_the_broker_forgot_begins_anew() -> None:
+def test_a_session_the_broker_forgot_starts_again() -> None:
     _, fetching = started(AT)
     fetching.plan(view(1), now=0)
     fetching.answered(1, response(fetched(), session=9), view(1), now=0)
@@ -90,7 +90,7 @@ def test_a_topic_made_again_begins_with_low_leader_epochs_and_is_read() -> None:
     assert (broker, stale) == (1, False)
 
 
-def test_a_topic_made_anew_is_forgotten_under_its_old_id() -> None:
+def test_a_topic_created_again_is_forgotten_under_its_old_id() -> None:
     session = FetchSession()
     session.request({AT: PartitionFetch(ID, 0, 0, -1, 10)})
     session.answered(response(session=5))

@@ -125,7 +125,7 @@ def test_a_member_that_is_cut_off_reads_on_beside_the_new_owner() -> None:
     assert a.attempts.expired
 
 
-def test_a_coordinator_has_one_view_and_fences_whoever_has_another() -> None:
+def test_a_coordinator_has_one_view_and_fences_members_with_another() -> None:
     """The same three: a stale view, an unreported newcomer, a member that is cut off."""
     group = NewGroup()
     w = group.world

@@ -428,7 +428,7 @@ def test_nothing_is_said_of_a_healthy_group(report: GroupReport) -> None:
     assert diagnose(report) == []
 
 
-def test_members_of_one_name_are_told_apart_by_their_ids() -> None:
+def test_members_of_one_name_are_distinguished_by_their_ids() -> None:
     id_ = "c1-9f240110-13e2-4abe-93bd-31de7269a880"
     assert HEALTHY.name_of("c1-a") == "c1"
     twins = replace(HEALTHY, members=(member("c1"), replace(member("c1"), id=id_)))
@@ -497,7 +497,7 @@ def test_lag_is_counted_to_the_end_and_to_the_last_stable_offset() -> None:
     assert partition(0, 90, 300).committed_lag == 210
 
 
-def test_two_looks_make_a_pace_where_the_broker_tells_none() -> None:
+def test_two_looks_make_a_rate_where_the_broker_reports_none() -> None:
     before = replace(HEALTHY, partitions=(partition(0, 100, 200, pace=None),))
     now = replace(HEALTHY, partitions=(partition(0, 150, 220, pace=None),))
     (paced,) = with_pace(now, before, 2_000).partitions

@@ -181,7 +181,7 @@ class Watcher:
         raise ValueError("the interceptor's own trouble")
 
 
-async def test_what_only_an_interceptor_heard_of_is_raised_by_flush(log: Log) -> None:
+async def test_a_failure_that_only_an_interceptor_received_is_raised_by_flush(log: Log) -> None:
     log.code = Code.INVALID_RECORD
     watcher = Watcher()
     async with barnabas.Producer(bootstrap_servers=log.address, interceptors=[watcher]) as producer:
@@ -282,7 +282,7 @@ def test_a_producer_of_a_loop_that_has_ended_says_so(log: Log) -> None:
     asyncio.run(again())
 
 
-async def test_another_thread_is_told_whose_producer_it_is(log: Log) -> None:
+async def test_another_thread_gets_an_error_that_names_the_owner(log: Log) -> None:
     async with barnabas.Producer(bootstrap_servers=log.address) as producer:
         with pytest.raises(InvalidRequest, match=r"barnabas\.sync\.Producer"):
             await asyncio.to_thread(producer.send_nowait, "t", b"x")
@@ -318,7 +318,7 @@ def test_a_callback_that_wants_to_exit_ends_nothing(log: Log) -> None:
     assert log.values == [b"x", b"y"]
 
 
-def test_a_callback_that_would_wait_for_itself_is_told(log: Log) -> None:
+def test_a_callback_that_would_wait_for_itself_gets_an_error(log: Log) -> None:
     raised: list[Exception] = []
 
     def more(metadata: object, error: object) -> None:
@@ -371,7 +371,7 @@ def test_a_sender_that_fails_fails_all_that_waits(
     assert "the producer's thread has failed" in caplog.text
 
 
-def test_a_child_process_is_told_to_make_its_own(log: Log) -> None:
+def test_a_child_process_must_make_its_own(log: Log) -> None:
     with barnabas.sync.Producer(bootstrap_servers=log.address) as producer:
         producer.send("t", b"x")
         read, write = os.pipe()

@@ -29,7 +29,7 @@ def test_a_letter_is_taken_by_the_first_that_names_it() -> None:
     assert read.taken(AT) == {3, 4, 9}
 
 
-def test_a_topic_made_anew_has_other_letters() -> None:
+def test_a_topic_created_again_has_other_letters() -> None:
     read = RedriveLedger()
     read.read(intent("mine", 3))
     assert read.taken(AT._replace(topic_id="id-2")) == frozenset()
@@ -70,7 +70,7 @@ def test_what_is_no_receipt_is_passed_over(value: bytes | None) -> None:
     assert read.taken(LetterPartition("a", "", 0)) == frozenset()
 
 
-def test_runs_tell_offsets() -> None:
+def test_runs_expand_to_offsets() -> None:
     offsets = [5, 6, 7, 10, 12, 13]
     assert runs_of(offsets, 4) == [1, 3, 2, 1, 1, 2]
     assert offsets_of([1, 3, 2, 1, 1, 2], 4) == offsets

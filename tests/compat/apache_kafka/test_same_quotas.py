@@ -198,7 +198,7 @@ def told_to_wait(broker: Broker, topic: str) -> int:
             return int(response.throttle_time_ms)
 
 
-def test_a_producer_is_told_to_wait_equally_long(
+def test_a_producer_must_wait_equally_long(
     broker: BrokerProcess, kafka: KafkaBroker, us: Caller, them: Caller, topic: str
 ) -> None:
     waits = []

@@ -61,7 +61,7 @@ def test_a_group_joins_with_the_partition_that_keeps_it() -> None:
     assert world.add_offsets(Identity(1000, 9), version=1).code is Code.INVALID_PRODUCER_EPOCH
 
 
-def test_leaders_are_told_which_partitions_are_in() -> None:
+def test_leaders_learn_which_partitions_are_in_the_transaction() -> None:
     world = World()
     producer = world.new()
     world.add(producer, {"t": [0]})

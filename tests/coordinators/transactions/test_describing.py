@@ -47,7 +47,7 @@ def test_ids_are_listed_by_state_producer_duration_and_pattern() -> None:
     assert ids(world, pattern="i") == set()
 
 
-def test_states_that_there_are_not_match_nothing_and_are_told_back() -> None:
+def test_unknown_states_match_nothing_and_are_returned() -> None:
     world = World()
     three(world)
     request = ListTransactionsRequest(state_filters=["Dead", "Nope"], producer_id_filters=[])

@@ -64,12 +64,12 @@ def test_another_producer_id_is_fenced() -> None:
     assert world.init(producer=Identity(77, 0)).code is Code.PRODUCER_FENCED
 
 
-def test_an_id_that_has_expired_accepts_whoever_comes() -> None:
+def test_an_id_that_has_expired_accepts_any_producer() -> None:
     assert World().init(producer=Identity(77, 5)).identity == Identity(1000, 0)
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, Code.INVALID_PRODUCER_EPOCH), (4, None)])
-def test_old_clients_are_told_an_invalid_epoch(version: int, code: Code | None) -> None:
+def test_old_clients_get_invalid_producer_epoch(version: int, code: Code | None) -> None:
     world = World()
     first = world.new()
     world.new()

@@ -38,7 +38,7 @@ def test_ends_are_counted_by_cause_and_not_again_after_a_reload() -> None:
     assert (world.statistics.commits, world.statistics.aborts) == (1, expected)
 
 
-def test_the_last_aborts_of_an_id_are_told_with_their_causes() -> None:
+def test_the_last_aborts_of_an_id_are_kept_with_their_causes() -> None:
     world = World()
     ended(world, commit=False)
     world.add(world.new(), {"t": [0, 1]})

@@ -286,7 +286,7 @@ def test_records_too_young_are_left_alone() -> None:
     assert [offset for offset, _, _ in values(log)] == [2, 3, 4, 5]
 
 
-def test_the_dirtiest_log_is_next_and_the_reason_is_told() -> None:
+def test_the_dirtiest_log_is_next_with_the_reason() -> None:
     disk, _, log = made(min_cleanable_dirty_ratio=0.5, segment_bytes=200)
     for _ in range(3):
         put_alone(log, ("a", "1"))

@@ -277,7 +277,7 @@ def test_a_marker_that_alone_has_the_epoch_of_its_producer_stays() -> None:
     assert not markers(log)
 
 
-def test_a_marker_that_kafka_has_emptied_still_tells_the_epoch() -> None:
+def test_a_marker_that_kafka_has_emptied_still_has_the_epoch() -> None:
     """Kafka empties a marker that it keeps; ours stay whole."""
     disk, directory, log = made(delete_retention_ms=0)
     marker = marker_batch(P, 3, EndMarker(commit=True, coordinator_epoch=1), NOW)

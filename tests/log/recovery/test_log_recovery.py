@@ -383,7 +383,7 @@ def test_an_epoch_whose_records_are_lost_is_not_given_out_again() -> None:
     assert log.epochs.latest == 8
 
 
-def test_readers_of_lost_records_are_told_where_the_log_ends_now() -> None:
+def test_readers_of_lost_records_learn_where_the_log_ends_now() -> None:
     """Two power losses in a row: the second may take all that the epoch had written."""
     disk, _ = written(5, ONE_SEGMENT)
     log = reopened(disk, ONE_SEGMENT)

@@ -99,7 +99,7 @@ def test_a_batch_that_overtook_another_one_is_refused(log: Log) -> None:
     send(log, 1)
 
 
-def test_a_stale_epoch_is_told_before_a_missing_guard(log: Log) -> None:
+def test_a_stale_epoch_is_refused_before_a_missing_guard(log: Log) -> None:
     """Its producer may abort and go on; after INVALID_TXN_STATE it may not."""
     begin(log)
     end(log, commit=False, epoch=1)

@@ -198,7 +198,7 @@ def test_avro_is_read_with_the_schema_of_its_header() -> None:
     assert errors == [None, f"the registry has no schema {UUID(int=0)}"]
 
 
-def test_a_registry_that_gives_no_descriptors_is_told_with_the_remedy() -> None:
+def test_a_registry_that_gives_no_descriptors_is_an_error_with_the_remedy() -> None:
     with running_registry('syntax = "proto3"; message A {}', 11, "o-value") as address:
         given = {"valueFormat": "protobuf", "schemaRegistry": address, "subscribe": "o"}
         with pytest.raises(OptionError, match="set valueSchema to a file written by protoc"):

@@ -37,7 +37,7 @@ def read(options: dict[str, str], data_type: Any, values: list[bytes | None]) ->
     return made.column("data").to_pylist(), made.column("error").to_pylist()
 
 
-def test_json_is_fitted_to_columns_and_bad_rows_are_told_apart() -> None:
+def test_json_is_fitted_to_columns_and_bad_rows_are_marked() -> None:
     data_type = types.StructType(
         [
             types.StructField("id", types.LongType()),

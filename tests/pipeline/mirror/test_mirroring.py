@@ -205,7 +205,7 @@ def test_small_shares_are_copied_round_by_round(
     assert without_offsets(rows(other, topic)) == without_offsets(rows(broker, topic))
 
 
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_before(
+def test_a_topic_that_was_created_again_is_not_taken_for_the_one_before(
     broker: BrokerProcess, other: BrokerProcess, topic: str
 ) -> None:
     with Admin(client(broker)) as admin, Admin(client(other)) as target:

@@ -96,7 +96,7 @@ def test_rubbish_in_the_topic_is_left_out() -> None:
     assert translation.offset(HERE, 0) is None
 
 
-def test_what_was_forgotten_stays_so_and_may_begin_anew() -> None:
+def test_what_was_forgotten_stays_so_and_may_start_again() -> None:
     translation = Translation("a")
     told = list(translation.add(Copied(HERE, 5, [TranslatedRun(0, 5, 3, 5)], 5, 0), 0))
     told += translation.forget(HERE.topic, 0)
@@ -109,7 +109,7 @@ def test_what_was_forgotten_stays_so_and_may_begin_anew() -> None:
     assert (again.progress, again.offset(HERE, 4)) == ({HERE: 2}, 2)
 
 
-def test_origins_tell_all_clusters_a_topic_came_through() -> None:
+def test_origins_name_all_clusters_that_a_topic_came_through() -> None:
     origins = Origins()
     told = origin_record("b", "t", ["b", "a"], TopicIds("1", "2"), 0)
     translation = Translation("b")

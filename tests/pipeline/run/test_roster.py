@@ -63,7 +63,7 @@ def other() -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_a_run_tells_how_far_it_is(other: subprocess.Popen[str]) -> None:
+def test_a_run_reports_its_progress(other: subprocess.Popen[str]) -> None:
     (entry,) = roster.entries()
     assert (entry.name, entry.state, entry.pid) == ("other", "running", other.pid)
     assert (entry.batches, entry.rows, entry.rows_per_s, entry.lag) == (1, 500, 2000, 7)
@@ -95,7 +95,9 @@ def test_a_run_that_was_killed_is_said_to_be(other: subprocess.Popen[str]) -> No
     assert roster.entry_of("other").error == "no broker"
 
 
-def test_one_that_does_not_end_in_time_is_told_as_it_is(other: subprocess.Popen[str]) -> None:
+def test_a_run_that_does_not_end_in_time_is_reported_as_running(
+    other: subprocess.Popen[str],
+) -> None:
     other.send_signal(signal.SIGSTOP)
     with pytest.raises(PipelineError, match="still finishing its batch") as late:
         roster.stop("other", 0.1)

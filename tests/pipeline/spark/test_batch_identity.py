@@ -50,7 +50,7 @@ def test_the_same_number_with_other_offsets_is_another_batch() -> None:
     assert again.remaining(again.done_after(done)) == {}
 
 
-def test_offsets_of_a_topic_that_was_made_anew_stand_for_other_rows() -> None:
+def test_offsets_of_a_topic_that_was_created_again_stand_for_other_rows() -> None:
     done = batch(0, [0], [40]).done_after({})
     assert batch(1, [0], [40], NEW_IDS).remaining(done) == offsets([0])
 
@@ -103,7 +103,7 @@ def test_drivers_with_other_copies_of_a_checkpoint_write_every_row_once(seed: in
         assert found == list(range(done.get(f"{IDS['orders']}/{partition}", 0)))
 
 
-def test_a_digest_tells_offsets_and_topics_apart() -> None:
+def test_a_digest_distinguishes_offsets_and_topics() -> None:
     found = {digest(offsets([n]), ids) for n in range(100) for ids in (IDS, NEW_IDS)}
     assert len(found) == 200
     assert all(0 <= number < 2**63 for number in found)

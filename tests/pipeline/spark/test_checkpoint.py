@@ -58,7 +58,7 @@ def test_topics_that_came_later_are_looked_up(tmp_path: Path) -> None:
     assert found.identity("lake", "q", 0, lambda: {"orders": NEW}).topic_ids == {"orders": str(NEW)}
 
 
-def test_another_pipeline_and_a_topic_that_was_made_anew_are_refused(tmp_path: Path) -> None:
+def test_another_pipeline_and_a_topic_that_was_created_again_are_refused(tmp_path: Path) -> None:
     claimed(tmp_path)
     with pytest.raises(PipelineError, match="belongs to pipeline 'p'"):
         claimed(tmp_path, pipeline="other")

@@ -185,7 +185,7 @@ def test_an_end_before_the_start_is_lost_data(broker: BrokerProcess, topic: str)
     assert ranges(forgiving, {topic: {"0": 9}}, {topic: {"0": 5}}) == []
 
 
-def test_a_topic_that_was_made_anew_is_lost_data_however_many_records_it_has(
+def test_a_topic_that_was_created_again_is_lost_data_however_many_records_it_has(
     broker: BrokerProcess, topic: str
 ) -> None:
     create(broker, topic, 1)
@@ -202,7 +202,7 @@ def test_a_topic_that_was_made_anew_is_lost_data_however_many_records_it_has(
     assert latest(streams[1], end) == {topic: {"0": 9}}
 
 
-def test_a_topic_made_anew_while_available_records_are_read_is_lost_data(
+def test_a_topic_created_again_while_available_records_are_read_is_lost_data(
     broker: BrokerProcess, topic: str
 ) -> None:
     """The end is fixed when the run begins, and later batches do not look at the topic again: the
@@ -235,7 +235,7 @@ def test_a_topic_made_anew_while_available_records_are_read_is_lost_data(
     assert rows(streams[1], ends[1]) == 20
 
 
-def test_a_repeated_batch_of_a_topic_that_was_made_anew_is_lost_data(
+def test_a_repeated_batch_of_a_topic_that_was_created_again_is_lost_data(
     broker: BrokerProcess, topic: str
 ) -> None:
     """Spark repeats it before it asks for new offsets; the checkpoint has the id."""

@@ -41,7 +41,9 @@ def test_three_partitions_are_shared_as_members_come(members: int, shares: list[
 
 
 @given(st.integers(0, 60), st.integers(1, 20))
-def test_whoever_sees_the_same_deals_every_partition_out_once(partitions: int, count: int) -> None:
+def test_members_with_the_same_view_assign_every_partition_once(
+    partitions: int, count: int
+) -> None:
     names = [f"m{n}" for n in range(count)]
     dealt = [p for name in names for p in share(range(partitions), names, name)]
     assert sorted(dealt) == [*range(partitions)]

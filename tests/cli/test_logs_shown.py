@@ -15,14 +15,14 @@ def shell(broker: BrokerProcess) -> Shell:
     return Shell(broker.bootstrap_servers)
 
 
-def test_a_topic_tells_its_bytes_and_segments(shell: Shell, topic: str) -> None:
+def test_a_topic_shows_its_bytes_and_segments(shell: Shell, topic: str) -> None:
     shell.out("topic", "create", topic)
     csv = shell.out("topic", "describe", topic, "--output", "csv").splitlines()
     assert csv[0].endswith("start,end,bytes,segments")
     assert csv[1].endswith(",0,0,0,1")
 
 
-def test_a_compacted_topic_tells_how_dirty_it_is(shell: Shell, topic: str) -> None:
+def test_a_compacted_topic_shows_how_dirty_it_is(shell: Shell, topic: str) -> None:
     shell.out("topic", "create", topic, "-c", "cleanup.policy=compact")
     (line,) = shell.out("topic", "describe", topic, "-J").splitlines()
     told = json.loads(line)
