@@ -121,7 +121,7 @@ def keep_batches(
 
 
 def _usual(data: bytes, at: int) -> tuple[int, ...] | None:
-    """The header of the batch at `at`, if it is whole, sound and of the usual kind."""
+    """The header of the batch at `at`, if it is complete, valid and ordinary."""
     left = len(data) - at
     if left < _HEADER_SIZE:
         return None
@@ -142,7 +142,7 @@ def _usual(data: bytes, at: int) -> tuple[int, ...] | None:
 
 
 def _seal(out: bytearray, start: int, old: tuple[int, ...], timestamp: int, count: int) -> None:
-    """The header of a batch that goes from `start` to the end, with fewer records than it had."""
+    """Writes the header of the batch from `start` to the end, which has lost records."""
     length = len(out) - start - _OVERHEAD
     _pack_into(
         out, start, old[0], length, old[2], _MAGIC, 0, *old[5:8], timestamp, *old[9:12], count

@@ -44,7 +44,7 @@ class Strings:
 
 
 class RowColumns:
-    """The columns of one set of rows. What is None is null in every row."""
+    """The columns of one set of rows. A column that is None is null in every row."""
 
     def __init__(
         self,

@@ -88,7 +88,7 @@ class Columns:
         return size
 
     def clear(self) -> bool:
-        """Drop the rows, keep the memory; not while the caller still uses it."""
+        """Drop the rows and keep the memory. The caller must no longer use the rows."""
         columns = (self.keys, self.values, self.header_keys, self.header_values)
         parts = [self.offsets, self.timestamps, self.header_ends]
         parts += [column.ends for column in columns]
@@ -330,7 +330,7 @@ def _put(column: Binary, row: int, data: Buffer, at: int, length: int) -> None:
 
 
 def _reserve(numbers: "array[int]", count: int) -> None:
-    """Room for `count`, at least doubled, so that growing costs little in all."""
+    """Reserves room for `count`, at least twice as much as before, so that growing is cheap."""
     if count > len(numbers):
         wanted = max(count, 2 * len(numbers))
         numbers.frombytes(bytes((wanted - len(numbers)) * numbers.itemsize))

@@ -27,7 +27,7 @@ _INT64_MIN = -_INT64_MAX - 1
 
 
 class Record:
-    """One record. Not to be changed once made; compiled, it cannot be."""
+    """One record. It must not be changed after its creation; the compiled class prevents it."""
 
     __slots__ = ("headers", "key", "offset", "timestamp", "value")
 
@@ -199,7 +199,7 @@ def count_records(body: bytes) -> int:
 
 
 def _record_end(data: bytes, at: int, size: int) -> tuple[int, int]:
-    """Where the record at `at` ends, and where its first field behind the attributes is."""
+    """The end of the record at `at`, and the position of its first field after the attributes."""
     length, at = _varint32(data, at, size, "record length")
     if length < _RECORD_SIZE_MIN - 1 or length > size - at:
         raise Corrupt(
@@ -209,7 +209,7 @@ def _record_end(data: bytes, at: int, size: int) -> tuple[int, int]:
 
 
 def _length(data: bytes, at: int, end: int, what: str) -> tuple[int, int]:
-    """A length that fits in what is left of the record, or -1 for null."""
+    """A length that fits into the rest of the record, or -1 for null."""
     if at < end and data[at] < 0x80:  # nearly always; saves plain Python a call
         length = (data[at] >> 1) ^ -(data[at] & 1)
         at += 1

@@ -21,7 +21,7 @@ _INT64_MIN = -_INT64_MAX - 1
 
 
 class RecordWriter:
-    """Encodes records as they come, after `room` bytes that are left free for a header."""
+    """Encodes records one by one, after `room` bytes that are left free for a header."""
 
     buffer: bytearray
     count: int
@@ -52,7 +52,7 @@ class RecordWriter:
     ) -> bool:
         """Take the record, unless with it there would be more than `size_max` bytes.
 
-        A first record is always taken: whether it is too large is for the caller to say.
+        A first record is always accepted: the caller checks whether it is too large.
         """
         return self._append(self.last_offset_delta + 1, timestamp, key, value, headers)
 
@@ -68,7 +68,7 @@ class RecordWriter:
             self._append(delta, record.timestamp, record.key, record.value, record.headers)
 
     def close(self) -> bytearray:
-        """All the bytes; nothing more is taken."""
+        """All the bytes; no more records are accepted."""
         if self._closed:
             raise ValueError("the batch has been built: start another builder")
         self._closed = True

@@ -75,7 +75,7 @@ class Lanes:
         self._linger(waiting, now)
 
     def again(self, waiting: LaneTurn) -> None:
-        """A turn after all that wait now, in any lane."""
+        """A turn after all connections that wait now, in any lane."""
         if not waiting.queued:
             waiting.queued = True
             self._data.append(waiting)
@@ -103,7 +103,7 @@ class Lanes:
             self._linger(waiting, began)
 
     def _linger(self, waiting: LaneTurn, began: float) -> None:
-        """After a data turn that began then."""
+        """Called after a data turn that began at this time."""
         ended = self._now()
         brisk = began - self._turn_ended < BRISK_S and ended - began < BRISK_S
         self._turn_ended = ended

@@ -1,4 +1,4 @@
-"""The authorized operations in responses: all of them, because there are no ACLs yet."""
+"""The authorized operations in responses of a broker without access rules: all of them."""
 
 NOT_ASKED = -0x8000_0000
 

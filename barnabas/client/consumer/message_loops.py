@@ -27,7 +27,7 @@ _INT64_MIN = -_INT64_MAX - 1
 
 
 class Message:
-    """One record, and where it was found. Compiled, only key and value can be set."""
+    """One record and its position. In the compiled class, only key and value can be set."""
 
     __slots__ = ("_packed", "_source", "key", "offset", "timestamp", "value")
 
@@ -176,7 +176,7 @@ def decode_messages(
 
 
 def unpack_headers(packed: bytes) -> tuple[tuple[str, bytes | None], ...]:
-    """What stands behind the value of a record: a count, then keys with their values."""
+    """The headers at the end of a record: a count, then keys with their values."""
     data = packed
     size = len(packed)
     headers: list[tuple[str, bytes | None]] = []

@@ -141,7 +141,7 @@ class Accumulator:
         timestamp: int | None,
         callback: Callback | None,
     ) -> Delivery:
-        """All is checked before anything is kept; whether there is room, before (`check_room`)."""
+        """Checks everything before it keeps anything; `check_room` was called before."""
         size = _RECORD_OVERHEAD_MAX
         if value is not None:
             size += len(value)
@@ -373,13 +373,13 @@ class Accumulator:
         return [queue for slot in self._topics.values() for queue in slot.queues]
 
     def limbo_since(self, topic: str) -> int:
-        """When the first record that waits for this topic came."""
+        """When the first record that waits for this topic was added."""
         batch = self.unknown[topic].limbo_batch
         return 0 if batch is None else batch.created_at
 
 
 def _size_of(headers: Headers) -> int:
-    """At most: two lengths of up to five bytes beside each name and value."""
+    """An upper bound: two lengths of up to five bytes for each name and value."""
     size = 0
     for name, value in headers:
         size += 10 + len(name.encode("utf-8", "surrogatepass"))

@@ -2,7 +2,7 @@
 """Batches that are being sent, and the results of their records.
 
 Always: a kept `Delivery` keeps the result of its batch, not its bytes; each waiter of a record is
-notified once, and a waiter that raises does not keep the others from their notification.
+notified once, and the others are notified even if one raises.
 Not here: which record goes into which batch (accumulator.py), when one leaves (outbox.py).
 
 This is plain Python. If a compiler is available, Cython compiles this file with the types in
@@ -36,7 +36,7 @@ Callback = Callable[[RecordMetadata | None, KafkaError | None], None]
 
 
 class ProducerBatch(RecordWriter):
-    """Records of one partition on their way, and what became of them."""
+    """Records of one partition that are being sent, and their result."""
 
     def __init__(self, queue: "Queue | None", size_max: int, now: int) -> None:
         RecordWriter.__init__(self, HEADER_ROOM, size_max)
@@ -103,7 +103,7 @@ class ProducerBatch(RecordWriter):
 
 
 class Delivery:
-    """What will be known of one record: await it, or ask it once it is `done`."""
+    """The result of one record: await it, or read it once it is `done`."""
 
     __slots__ = ("_batch", "_index", "_owner", "_reported", "timestamp")
 
@@ -115,7 +115,7 @@ class Delivery:
         self.timestamp = timestamp
 
     def follow(self, other: "Delivery") -> None:
-        """Be the delivery of the same record as another."""
+        """Refer to the same record as another delivery."""
         self._batch = other._batch
         self._index = other._index
 
@@ -145,7 +145,7 @@ class Delivery:
             self._owner.failure_reported(batch)
 
     def metadata(self) -> RecordMetadata:
-        """Where the record was written; raises what hindered it."""
+        """Where the record was written; raises the error if it was not."""
         batch, index = self._part()
         if not batch.done:
             raise InvalidRequest(Code.INVALID_REQUEST, "the record has no answer yet: await it")
@@ -230,7 +230,7 @@ def complain(callback: object) -> None:
 
 
 def fresh(problem: KafkaError) -> KafkaError:
-    """The same error to raise once more: each place that raises one has a trace of its own."""
+    """A copy of the error: each place that raises it gets its own traceback."""
     again = problem.__class__.__new__(problem.__class__)
     again.args = problem.args
     again.__dict__.update(problem.__dict__)

@@ -46,7 +46,7 @@ class Intake:
         timestamp: int | None = None,
         callback: Callback | None = None,
     ) -> Delivery:
-        """Add a record and go on; BufferFull if there is no room for it.
+        """Add a record without waiting; BufferFull if there is no room for it.
 
         `callback(metadata, error)` is called once, with one of the two and None.
         """
@@ -75,12 +75,12 @@ class Intake:
             return self._accumulator.add(topic, value, key, headers, partition, timestamp, callback)
 
     def _refusal(self) -> KafkaError:
-        """Why it takes no more records."""
+        """Why it accepts no more records."""
         return closed()
 
 
 def name_of(given: Any) -> str:
-    """A topic's name, also of an enumeration's member."""
+    """A topic's name; members of a string enumeration are accepted."""
     if not isinstance(given, str):
         raise TypeError(f"a topic is given by its name, not {given!r:.100}")
     return str.__str__(given)
@@ -105,7 +105,7 @@ def moment_of(given: Any) -> int:
 
 
 def octets_of(given: Any, what: str) -> bytes:
-    """Text and anything that is like bytes, as bytes."""
+    """Text, or any bytes-like object, as bytes."""
     if isinstance(given, str):
         return given.encode()
     try:

@@ -2,7 +2,7 @@
 """The loops of compaction over single records, and their table of keys.
 
 In: the bytes of records, decompressed. Out: which of them survive, as ranges of those bytes.
-Always: the table holds a hash of 128 bits per key, computed with a secret, so that nobody can
+Always: the table holds a hash of 128 bits per key, computed with a secret, so that no client can
 choose two keys with the same hash; its memory is bounded, and it reports when it is full.
 Not here: batches, files and what to do about a full table (compaction.py).
 
@@ -178,7 +178,7 @@ class OffsetMap:
         self._seen = seen
 
     def _find(self, low: int, high: int) -> int:
-        """Where in the table a key of this hash is, or would be."""
+        """The position in the table of a key with this hash, whether it is there or not."""
         table = self._table
         slots = self._slots
         slot = low % slots
@@ -302,7 +302,7 @@ def rebased(data: bytes, runs: list[int], shift: int) -> bytearray:
 
 
 def _record_end(octets: bytes, at: int, size: int) -> tuple[int, int]:
-    """Where the record at `at` ends, and where its first field behind the attributes is."""
+    """The end of the record at `at`, and the position of its first field after the attributes."""
     length, at = _varint(octets, at, size)
     if length < _RECORD_SIZE_MIN or length > size - at:
         raise _torn(at)
