@@ -1,4 +1,4 @@
-"""Runs worlds: `python -m tests.simulator --seeds 2000`. A failure names its seed and its story.
+"""Runs worlds: `python -m tests.simulator --seeds 2000`. A failure prints its seed and events.
 
 `--bugs` instead plants each bug of tests/simulator/bugs in turn, and wants it found.
 """
@@ -42,7 +42,9 @@ def main() -> int:
     parser.add_argument(
         "--transactions", action="store_true", help="in every world; else as the seed has it"
     )
-    parser.add_argument("--story", action="store_true", help="tell the whole story of each")
+    parser.add_argument(
+        "--transcript", action="store_true", help="print what happened in each world"
+    )
     parser.add_argument("--bugs", nargs="*", help="plant these (or all), and find them")
     given = parser.parse_args()
     if given.bugs is not None:
@@ -56,12 +58,12 @@ def seeds(wanted: range, given: argparse.Namespace) -> int:
     failures: list[Result] = []
     cpu_s = 0.0
     with ProcessPoolExecutor(given.jobs) as pool:
-        arguments = ((seed, given.brokers, given.story, given.transactions) for seed in wanted)
+        arguments = ((seed, given.brokers, given.transcript, given.transactions) for seed in wanted)
         for result in shown(pool.map(_run, arguments, chunksize=4), len(wanted)):
             counts.update(result.counts)
             cpu_s += result.cpu_s
-            if given.story:
-                print(result.story)
+            if given.transcript:
+                print(result.transcript)
             if result.failure:
                 failures.append(result)
                 print(f"\n{result.failure}\n")
@@ -77,8 +79,8 @@ def seeds(wanted: range, given: argparse.Namespace) -> int:
 
 
 def _run(arguments: tuple[int, int | None, bool, bool]) -> Result:
-    seed, brokers, story, transactions = arguments
-    return run_seed(seed, brokers, whole_story=story, transactions=transactions)
+    seed, brokers, transcript, transactions = arguments
+    return run_seed(seed, brokers, whole_transcript=transcript, transactions=transactions)
 
 
 def bugs(names: list[str], seeds_max: int, jobs: int) -> int:

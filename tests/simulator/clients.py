@@ -77,7 +77,7 @@ class Client:
         self.loop.pause(self.world.schedule.now_us + 1000 * ms)
 
     def tell(self, text: str) -> None:
-        self.world.story.tell(self.name, text)
+        self.world.transcript.add(self.name, text)
 
     async def pause(self, ms: float) -> None:
         import asyncio
@@ -143,7 +143,7 @@ class Writer(Client):
         if metadata is None:
             self.failed += 1
             self.tell(f"gave up {value!r}: {error}"[:200])
-            self.world.story.gave_up.add(self.name)
+            self.world.transcript.gave_up.add(self.name)
             return
         self.acked += 1
         self.last_ack_us[metadata.partition] = self.world.schedule.now_us
@@ -385,7 +385,7 @@ class Operator(Client):
                 except KafkaError as problem:
                     self.tell(f"{kind}: {problem}"[:200])
                 else:
-                    self.world.story.counts["done by the operator"] += 1
+                    self.world.transcript.counts["done by the operator"] += 1
 
     async def _move(self, admin: Admin) -> None:
         brokers = [machine.number for machine in self.world.machines]

@@ -98,7 +98,7 @@ class Fate:
         self._world.schedule.after(int(self._rng.expovariate(1 / seconds) * SECOND), unless_over)
 
     def _count(self, what: str) -> None:
-        self._world.story.counts[what] += 1
+        self._world.transcript.counts[what] += 1
 
     # --- machines ---
 
@@ -238,7 +238,7 @@ class Fate:
         if machine is not None and files:
             path = self._rng.choice(files)
             self._count("failed syncs")
-            self._world.story.tell(machine.name, f"will fail to sync {path}")
+            self._world.transcript.add(machine.name, f"will fail to sync {path}")
             machine.disk.fail_sync(path)
             if self._rng.random() < 0.5:
                 self._lose_power_of_next_life(machine, machine.lives)
@@ -299,7 +299,9 @@ class Fate:
         if self._world.plan.compacts:
             far.pop()
         machine.clock.skew_ms += self._rng.choice((-1, 1)) * self._rng.choice(far)
-        self._world.story.tell(machine.name, f"has a clock that is {machine.clock.skew_ms} ms off")
+        self._world.transcript.add(
+            machine.name, f"has a clock that is {machine.clock.skew_ms} ms off"
+        )
 
     # --- the keeper ---
 
@@ -309,7 +311,7 @@ class Fate:
         if live:
             session = self._rng.choice(live)
             self._count("disconnects")
-            self._world.story.tell(session.name, "loses its connection to the keeper")
+            self._world.transcript.add(session.name, "loses its connection to the keeper")
             session.cut_off()
 
     def _expire(self) -> None:
@@ -317,7 +319,7 @@ class Fate:
         if live:
             session = self._rng.choice(live)
             self._count("sessions expired")
-            self._world.story.tell(session.name, "has its session expired")
+            self._world.transcript.add(session.name, "has its session expired")
             self._world.ensemble.store.expire(session.session)
 
     def _controller(self) -> KeeperSession | None:
@@ -343,7 +345,7 @@ class Fate:
                         ]
                     )
             self._count("depositions")
-            self._world.story.tell("operator", "deletes /controller")
+            self._world.transcript.add("operator", "deletes /controller")
             store.write([Delete("/controller")], 0)
 
     def _lie_in_wait(self) -> None:
@@ -377,14 +379,14 @@ class Fate:
     def _expire_of(self, name: str) -> None:
         for session in self._world.ensemble.live():
             if session.name == name:
-                self._world.story.tell(name, "has its session expired")
+                self._world.transcript.add(name, "has its session expired")
                 self._count("sessions expired")
                 self._world.ensemble.store.expire(session.session)
 
     def _restart_keeper(self) -> None:
         """It is back before any session is over."""
         self._count("restarts of the keeper")
-        self._world.story.tell(HOST, "is restarted")
+        self._world.transcript.add(HOST, "is restarted")
         self._world.ensemble.store.restart()
 
     # --- cables ---
@@ -417,10 +419,10 @@ class Fate:
         for source, target in pairs:
             self._world.cables.cut(source, target)
         text = ", ".join(f"{source} to {target}" for source, target in pairs)
-        self._world.story.tell("network", f"cut: {text}")
+        self._world.transcript.add("network", f"cut: {text}")
 
         def mend() -> None:
-            self._world.story.tell("network", f"mended: {text}")
+            self._world.transcript.add("network", f"mended: {text}")
             for source, target in pairs:
                 self._world.cables.mend(source, target)
 
@@ -433,7 +435,7 @@ class Fate:
         self._count("resets")
         links = self._world.cables.reset_some(self._rng.choice((1, 2, 5)))
         text = ", ".join(f"{source} to {target}" for source, target in links)
-        self._world.story.tell("network", f"reset: {text}")
+        self._world.transcript.add("network", f"reset: {text}")
 
     def _slow(self) -> None:
         hosts = self._hosts()
@@ -441,7 +443,7 @@ class Fate:
             return
         source, target = self._rng.sample(hosts, 2)
         self._world.cables.slow(source, target, self._rng.choice((10, 100, 1000)))
-        self._world.story.tell("network", f"slow: {source} to {target}")
+        self._world.transcript.add("network", f"slow: {source} to {target}")
         self._later(5.0, lambda: self._world.cables.slow(source, target, 1.0))
 
     # --- clients ---

@@ -116,7 +116,7 @@ class Guards:
         now = Seen(log, log.end_offset, log.high_watermark, epoch, leads, before.agreed)
         seen[name] = now
         if now.end < before.end:
-            self._world.story.counts["truncations"] += 1
+            self._world.transcript.counts["truncations"] += 1
             now.agreed = min(now.agreed, now.end)
             if self._transactions is not None:
                 self._transactions.was_read_back(who, partition)

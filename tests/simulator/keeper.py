@@ -29,7 +29,7 @@ from barnabas.keeper.memory import MemoryKeeper, MemoryStore
 from barnabas.model.ids import TopicPartition
 from tests.simulator.loop import Schedule, VirtualLoop
 from tests.simulator.network import Cables
-from tests.simulator.story import Story
+from tests.simulator.transcript import Transcript
 from tests.simulator.truth import Violation
 
 HOST = "keeper"
@@ -76,13 +76,13 @@ class Ensemble:
         self,
         schedule: Schedule,
         cables: Cables,
-        story: Story,
+        transcript: Transcript,
         rng: Random,
         failed: Callable[[BaseException], None],
     ) -> None:
         self.schedule = schedule
         self.cables = cables
-        self.story = story
+        self.transcript = transcript
         self.rng = rng
         self.store = WatchedStore(self._written)
         self.lossy = 0.0  # how often a write is cut off, done or not
@@ -124,7 +124,7 @@ class Ensemble:
             for number, each in self.sessions.items()
             if self.store.is_open(number) or each.loop.alive
         }
-        self.story.counts["sessions expired"] += before - len(self.live())
+        self.transcript.counts["sessions expired"] += before - len(self.live())
         self.schedule.after(LOOK_MS * 1000, self._look)
 
     def _look_for_wedged(self) -> None:
@@ -163,7 +163,7 @@ class Ensemble:
             if epoch and epoch <= self._controller_epoch:
                 raise Violation(f"two controllers in epoch {epoch}")
             if epoch:
-                self.story.counts["controllers"] += 1
+                self.transcript.counts["controllers"] += 1
             self._controller_epoch = epoch
         elif path.startswith("/brokers/topics/"):
             if len(parts) == 4:
@@ -221,7 +221,7 @@ class Ensemble:
             raise Violation(f"{said}: {leader} leads in this epoch")
 
     def _count(self, at: TopicPartition, before: State | None, state: State) -> None:
-        counts = self.story.counts
+        counts = self.transcript.counts
         if before is None:
             return
         if state.epoch > before.epoch and state.leader >= 0:
@@ -232,7 +232,7 @@ class Ensemble:
             counts["isr shrinks"] += 1
         elif len(state.isr) > len(before.isr):
             counts["isr expands"] += 1
-        self.story.tell(
+        self.transcript.add(
             HOST, f"{at} is led by {state.leader} in epoch {state.epoch}, in sync {list(state.isr)}"
         )
 
@@ -331,7 +331,7 @@ class KeeperSession(MemoryKeeper):
         ensemble = self._ensemble
         is_open = ensemble.store.is_open(self.session)
         if is_open and ensemble.lossy and ensemble.rng.random() < ensemble.lossy:
-            ensemble.story.counts["writes cut off"] += 1
+            ensemble.transcript.counts["writes cut off"] += 1
             ensemble.store.fail_next_write(self.session, done=ensemble.rng.random() < 0.5)
         return super().multi(operations)
 

@@ -21,7 +21,7 @@ from tests.simulator.keeper import Ensemble
 from tests.simulator.loop import DISK_US, Schedule, VirtualLoop
 from tests.simulator.network import Cables
 from tests.simulator.outside import WALL_US
-from tests.simulator.story import Story, StoryLogger
+from tests.simulator.transcript import Transcript, TranscriptLogger
 
 DATA = "/data"
 DIRECTORIES = f"{DATA}/one,{DATA}/two"  # where logs move from one to the other
@@ -61,7 +61,7 @@ class Machine:
         schedule: Schedule,
         cables: Cables,
         ensemble: Ensemble,
-        story: Story,
+        transcript: Transcript,
         rng: Random,
         settings: Mapping[str, str],
         session_ms: int,
@@ -74,7 +74,7 @@ class Machine:
         self.disk = SimulatedDisk()
         self.loop: VirtualLoop | None = None
         self.broker: Broker | None = None
-        self.logger = StoryLogger(story, self.name)
+        self.logger = TranscriptLogger(transcript, self.name)
         self.lives = 0
         self.durable: dict[TopicPartition, Durable] = {}  # when its last process ended
         self.slowness = 1.0
@@ -82,7 +82,7 @@ class Machine:
         self._schedule = schedule
         self._cables = cables
         self._ensemble = ensemble
-        self._story = story
+        self._transcript = transcript
         self._rng = rng
         self._settings = settings
         self._session_ms = session_ms
@@ -101,7 +101,7 @@ class Machine:
         loop.before_turn = self._before_turn
         loop.after_turn = self._turned
         loop.complained = self._complained
-        self._story.tell(self.name, f"starts, life {self.lives}")
+        self._transcript.add(self.name, f"starts, life {self.lives}")
         loop.call_soon(self._start, loop)
 
     def _start(self, loop: VirtualLoop) -> None:
@@ -126,19 +126,19 @@ class Machine:
         try:
             joined = await _joined(broker)
         except (KafkaError, KeeperError, OSError) as error:
-            self._story.tell(self.name, f"could not start: {error}")
+            self._transcript.add(self.name, f"could not start: {error}")
             with suppress(KafkaError, KeeperError, OSError):
                 await broker.stop()
             self.die("gives up", power=False)
             return
         if joined:
-            self._story.tell(self.name, "is ready")
+            self._transcript.add(self.name, "is ready")
             await broker.stopping.wait()
-            self._story.tell(self.name, "stops")
+            self._transcript.add(self.name, "stops")
             try:
                 await broker.stop()
             except (KafkaError, OSError) as error:  # as broker/main.py: said, and an end
-                self._story.tell(self.name, f"did not stop well: {error}")
+                self._transcript.add(self.name, f"did not stop well: {error}")
         self.die("has stopped", power=False)
 
     def _keeper(self, loop: VirtualLoop) -> "MemoryKeeper | Callable[[Listener], MemoryKeeper]":
@@ -162,7 +162,7 @@ class Machine:
     def die(self, how: str, *, power: bool) -> None:
         if self.loop is None:
             return
-        self._story.tell(self.name, how)
+        self._transcript.add(self.name, how)
         if self.broker is not None and self.broker.logs.log_directories:
             self.durable = {
                 name: Durable(log.topic_id, log.durable_offset)
@@ -183,12 +183,12 @@ class Machine:
 
     def pause(self, ms: int) -> None:
         if self.loop is not None:
-            self._story.tell(self.name, f"stands still for {ms} ms")
+            self._transcript.add(self.name, f"stands still for {ms} ms")
             self.loop.pause(self._schedule.now_us + ms * 1000)
 
     def wedge(self, ms: int) -> None:
         if self.loop is not None:
-            self._story.tell(self.name, f"hangs in a call for {ms} ms")
+            self._transcript.add(self.name, f"hangs in a call for {ms} ms")
             self.loop.wedge(self._schedule.now_us + ms * 1000)
 
     def _before_turn(self) -> None:
@@ -206,5 +206,5 @@ class Machine:
 
             trace = "".join(format_exception(problem))
         with suppress(Exception):
-            self._story.tell(self.name, f"error: {text}")
+            self._transcript.add(self.name, f"error: {text}")
         self.logger.faults.append(f"{text}\n{trace}")

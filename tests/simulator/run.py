@@ -19,14 +19,14 @@ class Result:
     cpu_s: float
     failure: str = ""
     problem: str = ""
-    story: str = ""
+    transcript: str = ""
 
 
 def run_seed(
     seed: int,
     brokers: int | None = None,
     *,
-    whole_story: bool = False,
+    whole_transcript: bool = False,
     transactions: bool = False,
 ) -> Result:
     global _run  # noqa: PLW0603
@@ -42,12 +42,12 @@ def run_seed(
         failure, problem = str(found), found.problem
     return Result(
         seed,
-        world.story.trace(),
-        world.story.counts,
+        world.transcript.trace(),
+        world.transcript.counts,
         process_time() - began,
         failure,
         problem,
-        world.story.last(1 << 30) if whole_story else "",
+        world.transcript.last(1 << 30) if whole_transcript else "",
     )
 
 

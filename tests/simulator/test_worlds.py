@@ -1,6 +1,6 @@
 """Worlds from seeds: nothing acknowledged is lost, whatever happens; the same seed, the same world.
 
-SEEDS sets how many, FIRST_SEED the first; a failure names its seed and tells its story.
+SEEDS sets how many, FIRST_SEED the first; a failure names its seed and tells its transcript.
 `make sim SEEDS=2000` runs more of them, with a progress bar.
 """
 

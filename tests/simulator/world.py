@@ -1,7 +1,7 @@
 """A cluster, its clients and all that goes wrong between them, from one seed.
 
-In: a seed, and how long. Out: a story; a Failure if a promise was broken.
-Always: the same seed gives the same story.
+In: a seed, and how long. Out: a transcript; a Failure if a promise was broken.
+Always: the same seed gives the same transcript.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from tests.simulator.loop import Schedule
 from tests.simulator.machine import DIRECTORIES, PORT, Machine
 from tests.simulator.network import Cables
 from tests.simulator.outside import outside
-from tests.simulator.story import Story
 from tests.simulator.transactions.guards import STATE_TOPIC
 from tests.simulator.transactions.plan import TransactionPlan
 from tests.simulator.transactions.settling import Transactions
+from tests.simulator.transcript import Transcript
 from tests.simulator.truth import HASTY, Committed, Excused, Violation
 
 SECOND = 1_000_000
@@ -33,7 +33,7 @@ SEATS = 3  # of members with instance ids
 
 
 class Failure(AssertionError):
-    """Names the seed, and tells the story up to where it went wrong."""
+    """Names the seed, and tells the transcript up to where it went wrong."""
 
     def __init__(self, text: str, problem: str) -> None:
         super().__init__(text)
@@ -106,10 +106,10 @@ class World:
         self.plan = Plan.of(Random(self.rng.random()), brokers)
         self.schedule = Schedule(Random(self.rng.random()))
         self.cables = Cables(self.schedule, Random(self.rng.random()))
-        self.story = Story(self.schedule)
+        self.transcript = Transcript(self.schedule)
         self.problem: BaseException | None = None
         self.ensemble = Ensemble(
-            self.schedule, self.cables, self.story, Random(self.rng.random()), self.failed
+            self.schedule, self.cables, self.transcript, Random(self.rng.random()), self.failed
         )
         self.groups = Groups()
         self.guards = Guards(self)
@@ -151,7 +151,7 @@ class World:
             self.schedule,
             self.cables,
             self.ensemble,
-            self.story,
+            self.transcript,
             Random(self.rng.random()),
             settings,
             plan.session_ms if plan.brokers > 1 else 0,
@@ -208,19 +208,19 @@ class World:
 
     # --- the run ---
 
-    def run(self) -> Story:
+    def run(self) -> Transcript:
         """Everything, from the first start to the last check."""
         try:
             with self._outside():
                 self._run()
         except Excused as excuse:
-            self.story.counts["excused"] += 1
-            self.story.tell("world", f"ends early: {excuse}")
+            self.transcript.counts["excused"] += 1
+            self.transcript.add("world", f"ends early: {excuse}")
         except BaseException as problem:
             raise self._failure(problem) from problem
         finally:
             self._end()
-        return self.story
+        return self.transcript
 
     def _end(self) -> None:
         for each in [machine.loop for machine in self.machines] + [c.loop for c in self.clients]:
@@ -237,7 +237,7 @@ class World:
 
     def _run(self) -> None:
         plan = self.plan
-        self.story.tell("world", f"seed {self.seed}: {plan}")
+        self.transcript.add("world", f"seed {self.seed}: {plan}")
         for machine in self.machines:
             machine.start()
         configs = {
@@ -286,7 +286,7 @@ class World:
 
     def heal(self) -> None:
         """From here on nothing goes wrong any more."""
-        self.story.tell("world", "heals")
+        self.transcript.add("world", "heals")
         self.fate.end()
         self.cables.heal()
         self.ensemble.lossy = 0.0
@@ -346,7 +346,7 @@ class World:
         self._until_us(
             all_read, end_us + 20 * SECOND, "the group has not read everything after a minute"
         )
-        self.story.counts["healed in ms"] = (self.schedule.now_us - healed_us) // 1000
+        self.transcript.counts["healed in ms"] = (self.schedule.now_us - healed_us) // 1000
 
     def _all_in_sync(self) -> bool:
         states, replicas = self.ensemble.states, self.ensemble.replicas
@@ -363,7 +363,7 @@ class World:
             if at.topic == "orders":
                 for ack in committed.acks.values():
                     committed.acknowledged(ack)
-        self.story.counts["records"] = sum(
+        self.transcript.counts["records"] = sum(
             committed.end for at, committed in self._committed.items() if at.topic == "orders"
         )
 
@@ -422,7 +422,7 @@ class World:
         if not isinstance(problem, Violation):
             trace = "\n" + "".join(format_exception(problem))
         return Failure(
-            f"seed {self.seed}: {problem}{trace}\n\n{self.story.last(STORY_LINES)}\n\n"
+            f"seed {self.seed}: {problem}{trace}\n\n{self.transcript.last(STORY_LINES)}\n\n"
             f"seed {self.seed} at {self.schedule.now_us / SECOND:.6f} s: {problem}\n"
             f"again: python -m tests.simulator --first {self.seed} --seeds 1",
             str(problem) or repr(problem),

@@ -380,7 +380,7 @@ def test_each_situation_is_named_and_nothing_else(
 
 WELL: dict[str, GroupReport] = {
     "at rest": HEALTHY,
-    "without a story": replace(HEALTHY, rebalances=(), has_history=False),
+    "without a history": replace(HEALTHY, rebalances=(), has_history=False),
     "empty and all read": replace(HEALTHY, members=(), state="Empty"),
     "nothing to commit": replace(HEALTHY, partitions=(partition(0, None, start=1_000),)),
     "a little behind": lagging(50, 0, 0, 0),

@@ -117,7 +117,7 @@ class Transactor(Client):
                 return False
             else:
                 self.history.committed(attempt)
-                self.world.story.counts["transactions committed"] += 1
+                self.world.transcript.counts["transactions committed"] += 1
                 return True
         raise Unknown(attempt.key)
 
@@ -130,7 +130,7 @@ class Transactor(Client):
             except Retriable as problem:
                 self.tell(f"aborts {attempt.key} again: {problem}"[:200])
                 await self.pause(100)
-        self.world.story.counts["transactions aborted"] += 1
+        self.world.transcript.counts["transactions aborted"] += 1
 
     async def close(self, producer: Producer) -> None:
         try:
@@ -140,7 +140,7 @@ class Transactor(Client):
 
     def kill(self) -> None:
         super().kill()
-        self.world.story.counts["transactions left open"] += self.attempt is not None
+        self.world.transcript.counts["transactions left open"] += self.attempt is not None
 
 
 class Unknown(Exception):
@@ -348,4 +348,4 @@ class Mover(Client):
                 except KafkaError as problem:
                     self.tell(f"{at}: {problem}"[:200])
                 else:
-                    world.story.counts["transactions moved"] += 1
+                    world.transcript.counts["transactions moved"] += 1

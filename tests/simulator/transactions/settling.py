@@ -82,7 +82,7 @@ class Transactions:
     def add_twin(self, of: Transactor) -> None:
         """Another client with the same transactional id."""
         if len(self.transactors()) < TRANSACTORS_MAX:
-            self._world.story.counts["zombies"] += 1
+            self._world.transcript.counts["zombies"] += 1
             add = self.add_copier if isinstance(of, Copier) else self.add_writer
             add(of.transactional_id)
 
@@ -119,7 +119,7 @@ class Transactions:
             "a reader of committed records has not read everything",
         )
         history.check(bool(self.plan.copiers))
-        counts = world.story.counts
+        counts = world.transcript.counts
         counts["transactions"] = len(history.attempts)
         counts["records in transactions"] = sum(
             len(stability.owners) for stability in history.partitions.values()

@@ -22,8 +22,8 @@ class Line(NamedTuple):
         return f"{self.time_us / 1_000_000:11.6f}  {self.who:<9} {self.text}"
 
 
-class Story:
-    """Told line by line. `counts` says how often the things happened that a seed is run for."""
+class Transcript:
+    """Lines in order of time. `counts`: how often the events happened that a seed is run for."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -32,7 +32,7 @@ class Story:
         self.gave_up: set[object] = set()  # clients that gave up or split a batch
         self._hash = sha256()
 
-    def tell(self, who: str, text: str) -> None:
+    def add(self, who: str, text: str) -> None:
         line = Line(self._schedule.now_us, who, text)
         self._hash.update(f"{line.time_us} {who} {text}\n".encode())
         if len(self.lines) < LINES_MAX:
@@ -45,20 +45,20 @@ class Story:
         return sha256(self._hash.digest() + end.encode()).hexdigest()
 
     def last(self, count: int) -> str:
-        """The end of it; what somebody says again and again is said once, with a number."""
-        told: list[tuple[Line, int, Line]] = []
+        """The last lines; a line that repeats is shown once, with a count."""
+        shown: list[tuple[Line, int, Line]] = []
         last_of: dict[str, tuple[str, int]] = {}
         for line in self.lines:
             gist = line.text.translate(_DIGITS)
             before, at = last_of.get(line.who, ("", -1))
             if gist == before:
-                told[at] = (told[at][0], told[at][1] + 1, line)
+                shown[at] = (shown[at][0], shown[at][1] + 1, line)
                 continue
-            last_of[line.who] = (gist, len(told))
-            told.append((line, 1, line))
-        left_out = len(told) - count
+            last_of[line.who] = (gist, len(shown))
+            shown.append((line, 1, line))
+        left_out = len(shown) - count
         head = [f"  ... {left_out} lines before"] if left_out > 0 else []
-        return "\n".join(head + [_repeated(*each) for each in told[-count:]])
+        return "\n".join(head + [_repeated(*each) for each in shown[-count:]])
 
 
 def _repeated(first: Line, times: int, last: Line) -> str:
@@ -67,11 +67,11 @@ def _repeated(first: Line, times: int, last: Line) -> str:
     return f"{first} ({times} times, until {last.time_us / 1_000_000:.6f})"
 
 
-class StoryLogger(Logger):
-    """What a process logs becomes part of the story; what must never be logged ends the run."""
+class TranscriptLogger(Logger):
+    """Adds log lines to the transcript; a line that must never be logged ends the run."""
 
-    def __init__(self, story: Story, who: str) -> None:
-        self._story = story
+    def __init__(self, transcript: Transcript, who: str) -> None:
+        self._transcript = transcript
         self._who = who
         self.faults: list[str] = []  # errors of the program, with their traces
         self.out_of_order: list[dict[str, Any]] = []
@@ -83,8 +83,11 @@ class StoryLogger(Logger):
             self.faults.append(f"{event}\n{values['trace']}")
         # A producer that gave up no batch, and split none, sends them in order.
         if values.get("code") == TOO_LARGE:
-            self._story.gave_up.add(values.get("client"))
-        if values.get("code") == OUT_OF_ORDER and values.get("client") not in self._story.gave_up:
+            self._transcript.gave_up.add(values.get("client"))
+        if (
+            values.get("code") == OUT_OF_ORDER
+            and values.get("client") not in self._transcript.gave_up
+        ):
             self.out_of_order.append(values)
         pairs = " ".join(f"{key}={value}" for key, value in values.items() if key != "trace")
-        self._story.tell(self._who, f"{LEVELS[level]}: {event} {pairs}"[:600])
+        self._transcript.add(self._who, f"{LEVELS[level]}: {event} {pairs}"[:600])
