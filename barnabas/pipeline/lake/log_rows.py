@@ -8,7 +8,7 @@ original record if a record comes from the retry topic.
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.workers import letters
+from barnabas.client.workers import dead_letter_headers as header_names
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.lake.data_files import as_schema
 from barnabas.pipeline.run.spec import Spec
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 _TIME_MIN, _TIME_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
 _PLACE = {"_topic": "topic", "_partition": "partition", "_offset": "offset"}
 _HEADERS = {
-    "_topic": (letters.TOPIC, str),
-    "_partition": (letters.PARTITION, int),
-    "_offset": (letters.OFFSET, int),
+    "_topic": (header_names.TOPIC, str),
+    "_partition": (header_names.PARTITION, int),
+    "_offset": (header_names.OFFSET, int),
 }
 
 
@@ -76,7 +76,7 @@ def _origins(batch: "pyarrow.RecordBatch") -> dict[str, Any]:
         for name, (header, type_) in _HEADERS.items():
             value = _header(found.get(header), type_)
             places[name].append(row[_PLACE[name]] if value is None else value)
-        time_ms = _header(found.get(letters.TIMESTAMP), int, signed=True)
+        time_ms = _header(found.get(header_names.TIMESTAMP), int, signed=True)
         places["_ts"].append(None if time_ms is None else time_ms * 1000)
     own = batch.column("timestamp")
     times = pyarrow.array(places.pop("_ts"), pyarrow.int64())

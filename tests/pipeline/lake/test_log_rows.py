@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barnabas.client.workers import letters
+from barnabas.client.workers import dead_letter_headers as header_names
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.lake.log_rows import log_rows
 from barnabas.pipeline.run.spec import parse
@@ -85,13 +85,16 @@ def test_a_time_outside_of_the_calendar_is_null() -> None:
 def test_a_row_of_the_retry_topic_has_the_place_of_its_origin() -> None:
     """A header that is not valid is not used: any program may write there."""
     origin = {
-        letters.TOPIC: b"orders",
-        letters.PARTITION: b"7",
-        letters.OFFSET: b"42",
-        letters.TIMESTAMP: b"86400000",
+        header_names.TOPIC: b"orders",
+        header_names.PARTITION: b"7",
+        header_names.OFFSET: b"42",
+        header_names.TIMESTAMP: b"86400000",
     }
     headers = [{"key": key, "value": value} for key, value in origin.items()]
-    odd = [{"key": letters.OFFSET, "value": b"x" * 9}, {"key": letters.PARTITION, "value": None}]
+    odd = [
+        {"key": header_names.OFFSET, "value": b"x" * 9},
+        {"key": header_names.PARTITION, "value": None},
+    ]
     rows = [
         {"data": {"id": 1}, "headers": headers, "time": 5},
         {"data": {"id": 2}, "headers": odd, "time": 5},
