@@ -13,5 +13,5 @@ reading: records for pages
 scanning: looks for records by key, value and header
 changes: what may be changed, and the line that is logged
 pages/ has one module per subject, templates/ and static/ what a browser gets. Why it is built so:
-docs/adr/0046. Nothing here is imported by a broker or by a client.
+docs/adr/0048. Nothing here is imported by a broker or by a client.
 """

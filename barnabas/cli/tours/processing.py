@@ -232,7 +232,7 @@ CHAPTERS = (
     Chapter(
         "Retries and dead letters (重试队列, 死信队列)",
         "A record that fails is tried again, and then put aside, with its cause.",
-        "barnabas/client/workers/letters.py, docs/WORKERS.md",
+        "barnabas/client/workers/dead_letter_headers.py, docs/WORKERS.md",
         _letters,
     ),
     Chapter(

@@ -8,6 +8,8 @@ from barnabas.wire.codec import Int16, Int32, Int64, ProtocolMessage, message
 
 @message(api_key=20_009, versions="0", flexible="0+")
 class DescribeTransactionGroupRequest(ProtocolMessage):
+    """The group, by the name that its producers gave it."""
+
     group: str
 
 

@@ -18,6 +18,7 @@ from barnabas.coordinators.transactions import (
     transaction,
 )
 from barnabas.coordinators.transactions.decision import Decision
+from barnabas.coordinators.transactions.group_records import LoggedRecord
 from barnabas.coordinators.transactions.markers import MarkerQueue
 from barnabas.coordinators.transactions.records import TransactionRecord
 from barnabas.coordinators.transactions.shard import TransactionShard
@@ -235,15 +236,15 @@ def a_repeated_init_is_taken_for_another_producers(patch: Patch) -> None:
 
 
 def the_log_and_memory_differ(patch: Patch) -> None:
-    encode = records.encode
+    encode = shard.encode_logged
 
-    def forgetful(record: TransactionRecord, version: int) -> Any:
-        found = record.transaction
+    def forgetful(record: LoggedRecord, version: int) -> Any:
+        found = record.transaction if isinstance(record, TransactionRecord) else None
         if found is not None and found.state is TransactionState.PREPARE_COMMIT:
             record = record._replace(transaction=replace(found, partitions={}))
         return encode(record, version)
 
-    patch.setattr(shard, "encode", forgetful)
+    patch.setattr(shard, "encode_logged", forgetful)
 
 
 BUGS = {
