@@ -12,7 +12,6 @@ from barnabas.coordinators.transactions import (
     adding,
     ending,
     initialising,
-    records,
     replies,
     shard,
     transaction,
