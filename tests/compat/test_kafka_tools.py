@@ -204,6 +204,7 @@ def test_producer_performance_gets_every_record_through(
     assert clients["confluent"].latest(topic) == 20000
 
 
+@pytest.mark.plain
 def test_the_verifiable_producer_verifies(tool: Tool, clients: Clients, topic: str) -> None:
     clients["confluent"].create_topic(topic)
     shown = tool("VerifiableProducer", "--topic", topic, "--max-messages", "500", "--acks", "-1")
@@ -214,6 +215,7 @@ def test_the_verifiable_producer_verifies(tool: Tool, clients: Clients, topic: s
     assert clients["confluent"].latest(topic) == 500
 
 
+@pytest.mark.plain
 def test_kafkas_own_test_of_compatibility_passes(tool: Tool, clients: Clients, topic: str) -> None:
     clients["confluent"].create_topic(topic)
     shown = tool(
@@ -264,6 +266,7 @@ def test_kafka_leader_election_on_one_broker_has_nobody_else_to_elect(
         tool(*election, "--all-topic-partitions")
 
 
+@pytest.mark.plain
 def test_kafka_acls_reports_that_there_is_no_authorizer(
     java_tools: Java, broker: Address, topic: str
 ) -> None:
