@@ -238,9 +238,10 @@ def the_log_and_memory_differ(patch: Patch) -> None:
     encode = shard.encode_logged
 
     def forgetful(record: LoggedRecord, version: int) -> Any:
-        found = record.transaction if isinstance(record, TransactionRecord) else None
-        if found is not None and found.state is TransactionState.PREPARE_COMMIT:
-            record = record._replace(transaction=replace(found, partitions={}))
+        if isinstance(record, TransactionRecord):
+            found = record.transaction
+            if found is not None and found.state is TransactionState.PREPARE_COMMIT:
+                record = record._replace(transaction=replace(found, partitions={}))
         return encode(record, version)
 
     patch.setattr(shard, "encode_logged", forgetful)
