@@ -17,7 +17,7 @@ from barnabas.coordinators.transactions import (
     transaction,
 )
 from barnabas.coordinators.transactions.decision import Decision
-from barnabas.coordinators.transactions.group_records import LoggedRecord
+from barnabas.coordinators.transactions.group_records import LoggedRecord, encode_logged
 from barnabas.coordinators.transactions.markers import MarkerQueue
 from barnabas.coordinators.transactions.records import TransactionRecord
 from barnabas.coordinators.transactions.shard import TransactionShard
@@ -235,7 +235,7 @@ def a_repeated_init_is_taken_for_another_producers(patch: Patch) -> None:
 
 
 def the_log_and_memory_differ(patch: Patch) -> None:
-    encode = shard.encode_logged
+    encode = encode_logged
 
     def forgetful(record: LoggedRecord, version: int) -> Any:
         if isinstance(record, TransactionRecord):
