@@ -318,7 +318,7 @@ def _next_here(here: str, where: str) -> list[str]:
     if demo.has_iceberg():
         look = (
             "from pyiceberg.catalog import load_catalog;"
-            f" c = load_catalog('d', type='sql', uri='sqlite:///{where}/catalog.db');"
+            f" c = load_catalog('default', type='sql', uri='sqlite:///{where}/catalog.db');"
             f" print(c.load_table('{demo.TABLE}').scan(limit=5).to_pandas())"
         )
     return [

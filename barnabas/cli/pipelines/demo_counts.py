@@ -94,7 +94,7 @@ def _lake(spec: Spec) -> tuple[int, int]:
     if spec.sink.format == "iceberg":
         from pyiceberg.catalog import load_catalog
 
-        catalog = load_catalog("demo", type="sql", uri=spec.sink.catalog["uri"])
+        catalog = load_catalog("default", type="sql", uri=spec.sink.catalog["uri"])
         rows = catalog.load_table(demo.TABLE).scan(selected_fields=tuple(columns)).to_arrow()
     else:
         import pyarrow.dataset
