@@ -18,7 +18,7 @@ def shell(broker: BrokerProcess) -> Shell:
 def test_a_topic_shows_its_bytes_and_segments(shell: Shell, topic: str) -> None:
     shell.out("topic", "create", topic)
     csv = shell.out("topic", "describe", topic, "--output", "csv").splitlines()
-    assert csv[0].endswith("start,end,bytes,segments")
+    assert csv[0].endswith("start,high_watermark,bytes,segments")
     assert csv[1].endswith(",0,0,0,1")
 
 

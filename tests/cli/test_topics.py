@@ -42,7 +42,7 @@ def test_a_topic_is_created_listed_described_and_deleted(shell: Shell, topic: st
     described = shell.out("topic", "describe", topic, "-J").splitlines()
     assert [json.loads(line)["partition"] for line in described] == [0, 1, 2]
     csv = shell.out("topic", "describe", topic, "--output", "csv").splitlines()
-    assert csv[0].startswith("partition,leader,epoch,replicas,in_sync,start,end")
+    assert csv[0].startswith("partition,leader,epoch,replicas,in_sync,start,high_watermark")
     assert len(csv) == 4
     assert shell("topic", "create", topic).code == 1
     shell.out("topic", "create", topic, "--if-not-exists")
