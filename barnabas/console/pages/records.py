@@ -1,7 +1,7 @@
 """`/topics/T/records`: the newest, from an offset or a time, by key, text or header; tail; export.
 
 All of it is in the address. A search is a stream that the page starts; without scripts, `plain=1`
-reads for at most three seconds and says what it did not read.
+reads for at most ten seconds and says what it did not read.
 """
 
 import json
@@ -27,7 +27,7 @@ from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from barnabas.model.times import iso_time, parse_time
 
-_PLAIN_S = 3.0
+_PLAIN_S = 10.0
 _PLAIN_ROWS = 100
 _CELL = 400
 COLUMNS = ["partition", "offset", "timestamp", "key", "value"]
