@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import time
 from urllib.parse import quote
 
 import pytest
@@ -25,10 +26,12 @@ async def orders(broker: BrokerProcess, topic: str) -> str:
     servers = broker.bootstrap_servers
     async with Admin(bootstrap_servers=servers) as admin:
         await admin.create_topic(topic, partitions=3)
+    first_ms = time.time_ns() // 1_000_000 - 30  # one each: the newest is the last one
     async with Producer(bootstrap_servers=servers) as producer:
         for number in range(30):
             value = b'{"order": %d}' % number
-            await producer.send(topic, value, key=b"%d" % (number % 5), headers=[("n", b"h")])
+            key, at_ms = b"%d" % (number % 5), first_ms + number
+            await producer.send(topic, value, key=key, headers=[("n", b"h")], timestamp_ms=at_ms)
     return topic
 
 
