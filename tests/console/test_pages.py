@@ -31,7 +31,7 @@ async def orders(broker: BrokerProcess, topic: str) -> str:
         for number in range(30):
             value = b'{"order": %d}' % number
             key, at_ms = b"%d" % (number % 5), first_ms + number
-            await producer.send(topic, value, key=key, headers=[("n", b"h")], timestamp_ms=at_ms)
+            await producer.send(topic, value, key=key, headers=[("n", b"h")], timestamp=at_ms)
     return topic
 
 
