@@ -43,7 +43,7 @@ async def serve(
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((address.host, address.port))
-    listener.listen(CONNECTIONS_MAX)  # whoever reads the address may connect at once
+    listener.listen(CONNECTIONS_MAX)  # a reader of the address may connect at once
     app = application(options, access)
     config = uvicorn.Config(
         app.guarded(),

@@ -57,7 +57,7 @@ class Entrance:
     login: bytes = b""  # sent first
     logged_in: bool = True
     hidden: tuple[bytes, ...] = ()
-    hidden_ids: tuple[UUID, ...] = ()  # of topics: whoever knows an id learns no name from it
+    hidden_ids: tuple[UUID, ...] = ()  # of topics: a client that knows an id learns no name from it
 
 
 class Fuzz:

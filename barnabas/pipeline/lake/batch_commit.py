@@ -75,7 +75,7 @@ class LakeTable(Protocol):
         """Creates the table if there is none, and adds new columns. Before each attempt."""
 
     def state(self, identity: BatchIdentity) -> TableState:
-        """What the table has now, whoever wrote it."""
+        """What the table has now, from any writer."""
 
     def write_files(self, rows: Any, attempt: Attempt) -> Any:
         """Writes the files of an attempt, which are not part of the table yet."""
