@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from barnabas.client.producer.accumulator import BufferFull
     from barnabas.client.producer.batches import Delivery, RecordMetadata
     from barnabas.client.producer.record import ProducerRecord
+    from barnabas.client.share.acknowledge_type import AcknowledgeType
+    from barnabas.client.share.share_consumer import ShareConsumer
     from barnabas.client.workers.calls import HandlerFailed
     from barnabas.client.workers.parallel import parallel
     from barnabas.client.workers.per_batch import per_batch
@@ -44,12 +46,14 @@ if TYPE_CHECKING:
     # Of barnabas.notebook, which is above the modules that ask for our version.
     def start(brokers: int = 1, **settings: object) -> Any: ...
     def connect(bootstrap_servers: str = "localhost:9092") -> Any: ...
+    def sql(query: str, bootstrap_servers: str = "localhost:9092") -> Any: ...
 
 
 __version__ = VERSION
 
 __all__ = [
     "Abortable",
+    "AcknowledgeType",
     "Admin",
     "Assignor",
     "BufferFull",
@@ -73,6 +77,7 @@ __all__ = [
     "Reject",
     "Retriable",
     "Retry",
+    "ShareConsumer",
     "TopicPartition",
     "Unreadable",
     "WokenUp",
@@ -81,11 +86,13 @@ __all__ = [
     "per_batch",
     "per_range",
     "per_thread",
+    "sql",
     "start",
 ]
 
 _WHERE = {
     "Abortable": "barnabas.model.errors",
+    "AcknowledgeType": "barnabas.client.share.acknowledge_type",
     "Admin": "barnabas.client.admin.admin",
     "Assignor": "barnabas.client.consumer.membership.assignors",
     "BufferFull": "barnabas.client.producer.accumulator",
@@ -109,6 +116,7 @@ _WHERE = {
     "Reject": "barnabas.client.workers.policy",
     "Retriable": "barnabas.model.errors",
     "Retry": "barnabas.client.workers.policy",
+    "ShareConsumer": "barnabas.client.share.share_consumer",
     "TopicPartition": "barnabas.model.ids",
     "Unreadable": "barnabas.client.consumer.deserializing",
     "WokenUp": "barnabas.client.consumer.one_poll",
@@ -117,6 +125,7 @@ _WHERE = {
     "per_batch": "barnabas.client.workers.per_batch",
     "per_range": "barnabas.client.workers.per_range",
     "per_thread": "barnabas.client.workers.per_thread",
+    "sql": "barnabas.sql",
     "start": "barnabas.notebook.notebook",
 }
 

@@ -12,15 +12,24 @@ if TYPE_CHECKING:
     from barnabas.client.blocking.consumer import Consumer
     from barnabas.client.blocking.partition_consumer import PartitionConsumer
     from barnabas.client.blocking.producer import Producer
+    from barnabas.client.blocking.share_consumer import ShareConsumer
     from barnabas.client.consumer.zookeeper_consumer import ZookeeperConsumer
 
-__all__ = ["Admin", "Consumer", "PartitionConsumer", "Producer", "ZookeeperConsumer"]
+__all__ = [
+    "Admin",
+    "Consumer",
+    "PartitionConsumer",
+    "Producer",
+    "ShareConsumer",
+    "ZookeeperConsumer",
+]
 
 _WHERE = {
     "Admin": "barnabas.client.blocking.admin",
     "Consumer": "barnabas.client.blocking.consumer",
     "PartitionConsumer": "barnabas.client.blocking.partition_consumer",
     "Producer": "barnabas.client.blocking.producer",
+    "ShareConsumer": "barnabas.client.blocking.share_consumer",
     "ZookeeperConsumer": "barnabas.client.consumer.zookeeper_consumer",
 }
 

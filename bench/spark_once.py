@@ -4,52 +4,35 @@ Spark's own Kafka sink, which is at least once.
 All three write the same rows to the same broker of Barnabas, in turns.
 """
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from bench.figures import Goal, Sample, Table
 from bench.sides import BARNABAS, Side, directory, running_sides
-from bench.spark import (
+from bench.spark_tasks import (
     CONNECTOR,
     CPU,
     OURS,
-    PARTITIONS,
     QUICK,
     ROWS_PER_S,
     THEIRS,
-    WRITTEN,
     Task,
-    _measure,
-    _rows,
-    _timed,
-    _wait_for_leaders,
+    measure,
+    rounds_of,
+    rows_of,
+    spark_session,
+    write_rows,
 )
-from bench.suite import Settings, Suite, say
-from tests.support.cache import Missing
-from tests.support.spark import check_spark, connector_jars
+from bench.suite import Settings, Suite
 
 ONCE = "exactly once"
 
 
-def _write(size: int) -> Any:
+def _write(size: int) -> Callable[[Any, Side, str, float], Sample]:
     def run(spark: Any, side: Side, name: str, scale: float) -> Sample:
-        from pyspark.sql import functions as f
-
-        rows = int(WRITTEN[size] * scale)
-        data = spark.range(0, rows, 1, 2).select(
-            f.concat(f.lit("key-"), f.col("id")).alias("key"),
-            f.lpad(f.col("id").cast("string"), size, "abcdefgh ").alias("value"),
-        )
-        sample: Sample = {}
-        with side.topic(PARTITIONS) as topic:
-            _wait_for_leaders(side, topic)
-            sink = data.write.format(OURS if name == ONCE else name)
-            if name == ONCE:
-                sink = sink.option("exactlyOnce", "true")
-            sink = sink.option("kafka.bootstrap.servers", side.bootstrap_servers)
-            with _timed(spark, sample, rows):
-                sink.option("topic", topic).mode("append").save()
-        return sample
+        if name == ONCE:
+            return write_rows(spark, side, OURS, size, scale, exactlyOnce="true")
+        return write_rows(spark, side, name, size, scale)
 
     return run
 
@@ -68,31 +51,21 @@ def _beside(task: Task, peer: str, least: float) -> Task:
 
 
 def _run(settings: Settings) -> list[Table]:
-    try:
-        check_spark()
-        jars: list[Path] = connector_jars()
-    except Missing as missing:
-        say(f"Spark cannot be measured: {missing}")
-        return []
-    from barnabas.pipeline import session
-
-    rounds = settings.rounds or (2 if settings.quick else 5)
-    with directory("disk") as base, running_sides([BARNABAS], base) as sides:
-        spark = session("local[2]", options={
-            "spark.jars": ",".join(map(str, jars)),
-            "spark.security.credentials.kafka.enabled": "false",
-            "spark.driver.memory": "2g",
-        })  # fmt: skip
-        try:
-            wanted = [task for task in TASKS if settings.wants(task.name)]
-            found = _measure(spark, sides, wanted, rounds, QUICK if settings.quick else 1.0)
-        finally:
-            spark.stop()
+    with (
+        spark_session() as spark,
+        directory("disk") as base,
+        running_sides([BARNABAS], base) as sides,
+    ):
+        if spark is None:
+            return []
+        wanted = [task for task in TASKS if settings.wants(task.name)]
+        scale = QUICK if settings.quick else 1.0
+        found = measure(spark, sides, wanted, rounds_of(settings), scale)
     own = [_beside(task, OURS, LEAST[task.name][0]) for task in wanted]
     theirs = [_beside(task, THEIRS, LEAST[task.name][1]) for task in wanted]
     return [
-        Table("Beside our own at-least-once sink", _rows(found, own), peer="at least once"),
-        Table("Beside Spark's own sink, which is at least once", _rows(found, theirs),
+        Table("Beside our own at-least-once sink", rows_of(found, own), peer="at least once"),
+        Table("Beside Spark's own sink, which is at least once", rows_of(found, theirs),
               peer=CONNECTOR),
     ]  # fmt: skip
 

@@ -26,6 +26,7 @@ NAMES = (
     "clients",
     "spark",
     "spark-once",
+    "console",
 )
 
 PLACES = {"ram": "On a RAM-backed directory", "disk": "On disk"}

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from barnabas.client.workers.letters import LetterTrail, Origin  # noqa: E402
+from barnabas.client.workers.dead_letter_headers import LetterTrail, Origin  # noqa: E402
 from barnabas.sync import Admin, Consumer, Producer  # noqa: E402
 from tests.support.browser import chromium  # noqa: E402
 
@@ -27,6 +27,7 @@ PAGES = {
     "records": "/topics/orders/records?n=12",
     "topic": "/topics/clicks",
     "letters": "/dlq/orders.dlq",
+    "clients": "/clients",
 }
 READY = re.compile(r"on (?:http://)?([\w.]+:\d+)")
 

@@ -22,11 +22,12 @@ from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.process import BROKERS, BrokerProcess, running_broker
 from tests.secured import SECURED
 from tests.secured import begin as begin_secured
-from tests.share import examples
+from tests.share import IN_FULL, examples
 from tests.support.cache import ROOT, Missing, locked
 from tests.support.go import Franz
 from tests.support.go import franz_go as build_franz_go
@@ -62,12 +63,21 @@ def _compiled_before_last_edit() -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "full: asked by `make test`, not by `make check`")
     _heed_signals()
     _compile_again()
     _report_less(config)
     begin_secured()
     if config.option.markexpr == "not slow":
         _keep_files_in_memory()
+        if not IN_FULL:
+            _draw_no_constants()
+
+
+def _draw_no_constants() -> None:
+    """Hypothesis reads every module that is loaded for constants to draw: seconds in each worker,
+    and other examples whenever a module changes."""
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def _keep_files_in_memory() -> None:
@@ -162,10 +172,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """On several brokers (BROKERS=3), what is about one broker's own files is left out; else what
-    takes minutes and is about several. With SECURED=1, what speaks without TLS by design."""
+    takes minutes and is about several. With SECURED=1, what speaks without TLS by design. In
+    `make check`, what is only asked in full."""
     if config.option.markexpr == "slow":
         _begin_with_long(items)
     marks = ["several" if BROKERS == 1 else "alone", *(["plain"] if SECURED else [])]
+    if config.option.markexpr == "not slow" and not IN_FULL:
+        marks.append("full")
     left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -118,14 +118,16 @@ class BrokerProcess:
             selector.register(descriptor, selectors.EVENT_READ)
             while not (ready := READY.search(said.decode(errors="replace"))):
                 if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise TimeoutError(f"no ready line in {START_TIMEOUT_S} s: {self._story(said)}")
+                    raise TimeoutError(
+                        f"no ready line in {START_TIMEOUT_S} s: {self._diagnosis(said)}"
+                    )
                 piece = os.read(descriptor, 65536)
                 if not piece:
-                    raise RuntimeError(f"ended before it was ready: {self._story(said)}")
+                    raise RuntimeError(f"ended before it was ready: {self._diagnosis(said)}")
                 said += piece
         self.host, self.port, self.ready_ms = ready[1], int(ready[2]), int(ready[3])
 
-    def _story(self, said: bytes) -> str:
+    def _diagnosis(self, said: bytes) -> str:
         return f"stdout {said!r}, stderr:\n{self.log[-4000:]}"
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -152,7 +154,7 @@ class BrokerProcess:
             process.kill()
             process.wait()
             raise TimeoutError(
-                f"still there {STOP_TIMEOUT_S} s after {number.name}: {self._story(b'')}"
+                f"still there {STOP_TIMEOUT_S} s after {number.name}: {self._diagnosis(b'')}"
             ) from None
         finally:
             if process.stdout is not None:

@@ -16,9 +16,9 @@ MANY_MODULES = ("wire/messages", "broker/handlers")  # one module per API
 
 # Public class names that two modules have, and why.
 SAME_NAME = dict.fromkeys(
-    ("Admin", "Consumer", "PartitionConsumer", "Producer", "Transaction"),
+    ("Admin", "Consumer", "PartitionConsumer", "Producer", "ShareConsumer", "Transaction"),
     "the blocking client has the names of the asyncio client: barnabas.sync",
-)
+) | {"AcknowledgeType": "the client's has no gap, which only a request has"}
 
 _FILE = re.compile(r"(?<![\w*%./-])((?:[\w-]+/)*[\w*]+\.py)\b(?!/)")  # also lag_*.py
 _DOCSTRING = re.compile(r'(?:#.*\n)*"""(.*?)"""', re.DOTALL)
@@ -128,3 +128,15 @@ def test_a_class_name_means_one_thing() -> None:
     several = {name: found for name, found in places.items() if len(found) > 1}
     assert {name: found for name, found in several.items() if name not in SAME_NAME} == {}
     assert set(SAME_NAME) <= set(several), "a name in SAME_NAME is unique now: remove it there"
+
+
+def test_a_decision_has_a_number_of_its_own() -> None:
+    decisions = sorted((ROOT / "docs/adr").glob("*.md"))
+    numbers = [int(each.name[:4]) for each in decisions]
+    assert numbers == list(range(1, len(decisions) + 1))
+    wrong = [
+        each.name
+        for each, number in zip(decisions, numbers, strict=True)
+        if not each.read_text().startswith(f"# {number}. ")
+    ]
+    assert not wrong

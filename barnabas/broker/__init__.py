@@ -11,6 +11,7 @@ main: starts a broker on this machine and stops it on a signal
 topic: topics in memory, by name and by id
 partition: one partition: its log, its role, and the requests that wait for it
 partition_errors: the errors that a partition answers with
+delivery_delay: delayed delivery in one partition, and the timer that wakes its readers
 partition_flush: syncs records before they are committed (flush.messages)
 log_reading: reads the log of a coordinator back
 no_log: stands in for the log of a partition that has none here

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from barnabas.broker.security.authorizer import Authorizer
     from barnabas.broker.security.logins import Logins
     from barnabas.broker.security.quotas import ClientQuotas
+    from barnabas.broker.share.service import ShareService
     from barnabas.broker.transactions.coordination import TransactionCoordination
 
 FRAMES_BYTES_MAX = 256 * 1024 * 1024
@@ -117,6 +118,7 @@ class Broker:
         self.replicas: Replicas | None = None  # in a cluster
         self.coordination: Coordination | None = None  # created for the first group request
         self.transactions: TransactionCoordination | None = None  # created when first used
+        self.share: ShareService | None = None  # created when first used
         self._to_load: list[asyncio.Handle] = []
         # The program that runs the broker stops it when this is set.
         self.stopping = asyncio.Event()
@@ -291,6 +293,8 @@ class Broker:
             self.coordination.stop()
         if self.transactions is not None:
             self.transactions.stop()
+        if self.share is not None:
+            self.share.stop()
         if self.recompression is not None:
             self.recompression.stop()
         if self.cluster is not None:
@@ -338,6 +342,8 @@ class Broker:
             self.logins.users.changed()
         if kind == GROUPS and self.coordination is not None:
             self.coordination.group_configured(name)
+        if kind == GROUPS and self.share is not None:
+            self.share.group_configured(name)
         quota_configured(self, kind, name)
 
     # Connections
@@ -347,6 +353,8 @@ class Broker:
         self.listeners.closed(connection.host)
         if self.quotas is not None:
             self.quotas.closed(connection)
+        if self.share is not None:
+            self.share.closed(connection)
         if reason:
             self.counts.connections_broken += 1
             self.log.warning(

@@ -237,6 +237,8 @@ class Catalog:
                 ends = await coordination(self._broker).topic_deleted(topic.name)
             self.deleted_topic_offsets[topic.name] = (topic.id, ends)
             await self._write_mark(topic.name)
+        if self._broker.share is not None:
+            self._broker.share.coordination.topic_deleted(topic.id)
         self._broker.log.info("topic deleted", topic=topic.name, id=topic.id)
 
     async def offsets_forgotten(self, shard: int, ends: Mapping[str, int]) -> None:

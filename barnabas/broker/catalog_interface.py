@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import UUID
 
 from barnabas.broker.context import BrokerContext
+from barnabas.broker.partition import Partition
 from barnabas.broker.topic import Topic, Topics, metric_name
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
@@ -109,7 +110,17 @@ def apply_config(broker: TopicsContext, topic: Topic) -> None:
     config = log_config(topic.config, broker)
     for partition in topic.partitions:
         partition.log.config = config
-        partition.configure(topic.config)
+        configure(broker, partition, topic.config)
+
+
+def configure(broker: BrokerContext, partition: Partition, config: TopicConfig) -> None:
+    """Apply a topic's configuration to one of its partitions."""
+    partition.configure(config)
+    delay_ms = config.barnabas_delivery_delay_ms
+    if delay_ms or partition.delay is not None:  # else nothing about it is imported
+        from barnabas.broker.delivery_delay import set_delay
+
+        set_delay(partition, delay_ms, broker.clock, broker.loop)
 
 
 def set_codec(broker: TopicsContext, topic: Topic) -> None:
@@ -131,6 +142,14 @@ def _segment_ms(config: TopicConfig) -> int:
     return config.segment_ms
 
 
+def _table_offsets(config: TopicConfig) -> dict[int, int] | None:
+    """None: retention does not wait for the table of the topic."""
+    if not config.lake_retention_wait:
+        return None
+    pairs = (word.partition(":") for word in config.lake_offsets)
+    return {int(partition): int(offset) for partition, _, offset in pairs}
+
+
 def log_config(config: TopicConfig, broker: TopicsContext) -> LogConfig:
     """What a log needs of its topic's configuration."""
     return LogConfig(
@@ -149,6 +168,8 @@ def log_config(config: TopicConfig, broker: TopicsContext) -> LogConfig:
         deletes="delete" in config.cleanup_policy,
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
+        table_offsets=_table_offsets(config),
+        waiting_bytes_max=config.lake_retention_wait_bytes,
         file_delete_delay_ms=config.file_delete_delay_ms,
         compacted="compact" in config.cleanup_policy,
         copied=broker.cluster is not None,

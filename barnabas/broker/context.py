@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from barnabas.broker.catalog_interface import AnyCatalog
     from barnabas.broker.cluster.membership import ClusterMembership
     from barnabas.broker.groups.coordination import Coordination
-    from barnabas.broker.net.dispatch import Call
+    from barnabas.broker.net.dispatch import Call, Dispatcher
     from barnabas.broker.replicas.roles import Replicas
+    from barnabas.broker.share.service import ShareService
     from barnabas.broker.storage.storage import Storage
     from barnabas.broker.topic import Topics
     from barnabas.broker.transactions.coordination import TransactionCoordination
+    from barnabas.config.resolve import Layers
 
 
 class BrokerContext(Protocol):
@@ -65,7 +67,10 @@ class GroupsContext(ClusterContext, Protocol):
     """What the group coordinator and the callers of `coordination()` need."""
 
     catalog: "AnyCatalog"
+    layers: "Layers"
+    dispatcher: "Dispatcher"
     coordination: "Coordination | None"
+    share: "ShareService | None"
 
 
 class TransactionsContext(GroupsContext, Protocol):

@@ -1,6 +1,7 @@
 """Starts a broker on this machine's clock, disk and network, and stops it on a signal."""
 
 import asyncio
+import errno
 import gc
 import os
 import resource
@@ -47,20 +48,35 @@ def run(
                 try:
                     os.makedirs(path, exist_ok=True)
                     held.callback(DirectoryLock(path).release)
-                except OSError:
+                except OSError as error:
                     if not number:  # of the others, those that can be used are used
-                        raise
+                        raise _unusable(path, error) from None
             full = {**settings, "log.dirs": ",".join(directories)}
             _check_descriptors()
             uvloop.run(_serve(full, ready, lifeline, log))
     except (KafkaError, OSError) as error:
-        log.error("broker stopped", reason=str(error))
+        reason = str(error)
+        if isinstance(error, OSError) and error.filename is None and error.strerror:
+            reason = error.strerror  # without its number
+        log.error("broker stopped", reason=reason)
         if failed is not None:
-            failed(str(error))
+            failed(reason)
         return 1
     finally:
         log.close()
     return 0
+
+
+def _unusable(path: str, error: OSError) -> OSError:
+    """The same error, with what to do."""
+    remedy = "name another directory (--data, or log.dirs)"
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        remedy = f"it is a file, or below one: {remedy}"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        remedy = f"this user may not write there: change its owner or its mount, or {remedy}"
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = f"free some space, or {remedy}"
+    return OSError(error.errno, f"data directory {path}: {error.strerror}: {remedy}")
 
 
 async def _serve(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.metrics import GroupMetrics
     from barnabas.broker.health import Health
     from barnabas.broker.partition import Partition
+    from barnabas.broker.share.metrics import ShareMetrics
     from barnabas.broker.storage.cleaner import Cleaner
     from barnabas.broker.topic import Topics
 
@@ -47,10 +48,6 @@ class Counts:
     replicated_in: int
     replicated_out: int
 
-    def produced(self, size: int) -> None:
-        self.appends += 1
-        self.bytes_in += size
-
     def fetched(self, size: int) -> None:
         self.fetches += 1
         self.bytes_out += size
@@ -66,14 +63,22 @@ async def page(broker: "Broker") -> bytes:
         from barnabas.broker.groups.metrics import measure
 
         figures = await measure(broker.coordination, broker.topics)
-    registry.register(_Collector(broker, figures))
+    share_figures = None
+    if broker.share is not None:
+        from barnabas.broker.share import metrics as share_metrics
+
+        share_figures = await share_metrics.measure(broker.share)
+    registry.register(_Collector(broker, figures, share_figures))
     return generate_latest(registry)
 
 
 class _Collector:
-    def __init__(self, broker: "Broker", groups: "GroupMetrics | None") -> None:
+    def __init__(
+        self, broker: "Broker", groups: "GroupMetrics | None", shares: "ShareMetrics | None"
+    ) -> None:
         self._broker = broker
         self._groups = groups
+        self._shares = shares
 
     def collect(self) -> "Iterator[Metric]":
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -119,6 +124,11 @@ class _Collector:
         )
         start = GaugeMetricFamily("barnabas_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("barnabas_log_bytes", "Bytes on disk.", labels=labels)
+        waiting = GaugeMetricFamily(
+            "barnabas_retention_waiting_bytes",
+            "Past its retention, and not in the lake's table yet.",
+            labels=labels,
+        )
         transactional: list[Partition] = []
         for topic in broker.topics:
             for partition in topic.partitions:
@@ -132,7 +142,9 @@ class _Collector:
                 high.add_metric(values, partition.log.high_watermark)
                 start.add_metric(values, partition.log.start_offset)
                 size.add_metric(values, partition.log.size)
-        yield from (end, high, start, size)
+                if partition.log.config.table_offsets is not None:
+                    waiting.add_metric(values, partition.log.waiting_bytes)
+        yield from (end, high, start, size, waiting)
         if broker.cluster is not None and broker.replicas is not None:
             from barnabas.broker.cluster import metrics as cluster_metrics
 
@@ -149,6 +161,10 @@ class _Collector:
             from barnabas.broker.transactions import metrics as transaction_metrics
 
             yield from transaction_metrics.families(broker.transactions, transactional)
+        if self._shares is not None and broker.share is not None:
+            from barnabas.broker.share.metrics import families as share_families
+
+            yield from share_families(broker.share, self._shares)
 
 
 def counters(prefix: str, figures: Figures) -> "Iterator[CounterMetricFamily]":

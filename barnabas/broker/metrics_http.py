@@ -6,6 +6,8 @@ Always: a request is bounded in size and time, and can only read.
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from barnabas.system.network import cannot_listen
+
 Page = Callable[[], Awaitable[bytes]]
 """The metrics, in Prometheus' text format."""
 
@@ -27,7 +29,10 @@ async def serve(page: Page, host: str, port: int) -> asyncio.Server:
         finally:
             writer.close()
 
-    return await asyncio.start_server(answer, host or None, port, limit=REQUEST_BYTES_MAX)
+    try:
+        return await asyncio.start_server(answer, host or None, port, limit=REQUEST_BYTES_MAX)
+    except OSError as error:
+        raise cannot_listen(host, port, error) from None
 
 
 async def _reply(page: Page, head: bytes) -> bytes:

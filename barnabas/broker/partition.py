@@ -38,6 +38,7 @@ from barnabas.model.errors import Code, Failed, KafkaError
 from barnabas.model.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.broker.delivery_delay import DeliveryDelay
     from barnabas.broker.replicas.leading import LeaderReplica
     from barnabas.log.producers.refused import RefusedBatches
     from barnabas.log.transactions.verification import VerificationGuard
@@ -63,7 +64,7 @@ class Partition:
     """Attributes may be read freely; only broker/replicas/roles.py changes the role."""
 
     __slots__ = (
-        "_commits_immediately", "failure", "flush_after", "following", "in_sync", "leader",
+        "_commits_immediately", "delay", "failure", "flush_after", "following", "in_sync", "leader",
         "leader_epoch", "leading", "log", "log_directory", "min_insync_replicas", "name",
         "offline_replicas", "on_commit", "on_leadership_lost", "partition_epoch", "refused",
         "replicas", "role", "uncommitted", "unsynced", "waiters",
@@ -86,15 +87,14 @@ class Partition:
         self.partition_epoch = 0
         self.replicas = [broker]
         self.in_sync = [broker]
-        # Those of the other replicas, from the controller.
-        self.offline_replicas: list[BrokerId] = []
+        self.offline_replicas: list[BrokerId] = []  # of the others, from the controller
         self.min_insync_replicas = 1
         self.flush_after: int | None = None  # records that may be unsynced; None: any number
         self.waiters: dict[Waiter, None] = {}  # in order of arrival
         self.on_commit: Callable[[], None] | None = None  # called when the high watermark advances
-        # Called when this broker stops leading.
-        self.on_leadership_lost: Callable[[], object] | None = None
+        self.on_leadership_lost: Callable[[], object] | None = None  # when it stops leading
         self.failure = ""  # why its log directory is offline
+        self.delay: DeliveryDelay | None = None  # of a topic with delayed delivery
         self.refused: RefusedBatches | None = None  # None: no batch must come again first
         self.leading: LeaderReplica | None = None  # in a cluster, if it leads
         self.following: Follower | None = None
@@ -143,10 +143,9 @@ class Partition:
 
         If a record is committed only after a sync or by other replicas, see `wait_for`.
         """
-        if acks == ACKS_ALL:
-            needed = min(self.min_insync_replicas, len(self.replicas))
-            if len(self.in_sync) < needed:
-                raise not_enough_replicas(self, Code.NOT_ENOUGH_REPLICAS)
+        may_be_few = acks == ACKS_ALL and len(self.in_sync) < self.min_insync_replicas
+        if may_be_few and len(self.in_sync) < self.min_isr:
+            raise not_enough_replicas(self, Code.NOT_ENOUGH_REPLICAS)
         if (
             self.flush_after is not None
             and self.log_directory is not None
@@ -160,7 +159,9 @@ class Partition:
             raise
         if not appended.duplicate:
             if self._commits_immediately:
-                self._commit(appended.last_offset + 1, len(batch))
+                self.log.advance_high_watermark(appended.last_offset + 1)
+                if self.waiters:
+                    self._wake(len(batch))
             else:
                 self._await_commit(appended.last_offset + 1, len(batch))
         return appended
@@ -201,8 +202,11 @@ class Partition:
     def _commit(self, end: int, size: int) -> None:
         self.log.advance_high_watermark(end)
         if self.waiters:
-            for waiter in tuple(self.waiters):
-                waiter.appended(size)
+            self._wake(size)
+
+    def _wake(self, size: int) -> None:
+        for waiter in tuple(self.waiters):
+            waiter.appended(size)
 
     def commit_to(self, offset: int) -> None:
         """Records below `offset` are committed: complete the requests that wait for them."""
@@ -264,6 +268,8 @@ class Partition:
         """Whole batches below the high watermark; `stable`: below the last stable offset."""
         log = self.log
         limit = log.last_stable_offset if stable else log.high_watermark
+        if self.delay is not None:
+            limit = min(limit, self.delay.end())
         try:
             return log.read(offset, bytes_max, limit, min_one)
         except OSError as error:
@@ -277,7 +283,7 @@ class Partition:
 
     def check_leader_epoch(self, claimed: int) -> None:
         """A client that knows an older or a newer leader must refresh its metadata first."""
-        if claimed not in (-1, self.leader_epoch):
+        if claimed != self.leader_epoch and claimed != NO_EPOCH:  # noqa: PLR1714 (builds a tuple)
             raise other_leader_epoch(self, claimed)
 
     # Roles

@@ -17,7 +17,8 @@ from barnabas.wire.compression import Codec
 PARTITIONS_MAX = 200_000  # of one topic: a larger number in a request is refused
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC)
 
 
 class Topic:

@@ -1,4 +1,4 @@
-"""`barnabas cluster`: describe, brokers, explain, elect, reassign, events."""
+"""`barnabas cluster`: describe, brokers, clients, explain, elect, reassign, events."""
 
 import time
 from typing import TYPE_CHECKING
@@ -73,6 +73,26 @@ def brokers(ctx: click.Context, output: str) -> None:
     view, details = look(ctx)
     rows = cluster_rows.broker_rows(view, details, boot_id())
     render(rows, cluster_rows.BROKER_COLUMNS, output)
+
+
+@command.command()
+@output_option
+@cluster_options
+@click.pass_context
+def clients(ctx: click.Context, output: str) -> None:
+    """List the connected clients: their software, their groups, and what they read.
+
+    With Apache Kafka: the members of groups, since its brokers do not list their connections.
+    """
+    from barnabas.client.client_rows import COLUMNS, client_rows
+
+    with open_admin(ctx) as admin:
+        connected = admin.connections()
+        members = admin.group_members()
+    rows = client_rows(None if connected is None else connected.clients, members)
+    render(rows, COLUMNS, output)
+    if connected is not None and connected.total > len(connected.clients):
+        click.echo(f"{connected.total} connections; each broker listed its oldest 1,000", err=True)
 
 
 @command.command()

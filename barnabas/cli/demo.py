@@ -20,6 +20,7 @@ import click
 from barnabas.cli import exits
 from barnabas.cli.brokers.console_process import demo_console
 from barnabas.cli.brokers.ready import READY_LINE
+from barnabas.cli.looking.demo_readers import demo_readers, write_letters
 from barnabas.client.blocking import open_cluster
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.partition_consumer import PartitionConsumer
@@ -122,7 +123,9 @@ def _broker_only(records: int, keep: bool) -> int:
             return exits.FAILURE
         click.echo(_next())
         if keep:
-            wait_for_interrupt()
+            with demo_readers(address, _TOPIC):
+                write_letters(address, _TOPIC)
+                wait_for_interrupt(console)
     return exits.OK
 
 
@@ -166,7 +169,9 @@ def called(program: str) -> str:
     return str(beside.relative_to(here) if beside.is_relative_to(here) else beside)
 
 
-def wait_for_interrupt() -> None:
+def wait_for_interrupt(console: str | None) -> None:
+    if console is not None:
+        click.echo(f"\nLook at {console}: group billing has a slow member, and there are letters.")
     click.echo("\nCtrl-C ends it.")
     try:
         while True:

@@ -168,7 +168,8 @@ def redrive(
             with _Progress(plan["letters"]) as progress:
                 sent = run(dead.redrive(topic, wanted, to=to, limit=count, progress=progress.at))
     row: Row = {"topic": topic, **plan, "redriven": sent, "dry_run": dry_run}
-    render([row], ["topic", "letters", "redriven", "before", "no_origin", "dry_run"], output)
+    columns = ["topic", "letters", "redriven", "before", "no_origin", "no_record", "dry_run"]
+    render([row], columns, output)
 
 
 class _Progress:

@@ -7,9 +7,11 @@ import click
 
 from barnabas.cli import exits
 from barnabas.cli.command_group import NamedCommands
+from barnabas.cli.pipelines.alerts import alerts
 from barnabas.cli.pipelines.errors import fails_in_lines
 from barnabas.cli.pipelines.explain import explain
 from barnabas.cli.pipelines.roster import ls, status, stop_
+from barnabas.cli.pipelines.serving import backfill_, serve
 from barnabas.cli.pipelines.spark_cluster import cluster
 from barnabas.cli.up import HostAndPort
 from barnabas.config.kinds import Address
@@ -32,6 +34,9 @@ command.add_command(status)
 command.add_command(stop_)
 command.add_command(cluster)
 command.add_command(explain)
+command.add_command(alerts)
+command.add_command(serve)
+command.add_command(backfill_)
 
 
 @command.command("run")
@@ -71,7 +76,7 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "StopRe
     from contextlib import ExitStack
 
     from barnabas.cli.pipelines.terminal import Terminal
-    from barnabas.pipeline.run.metrics import served
+    from barnabas.pipeline.run.metrics import MeasuredRun, served
     from barnabas.pipeline.run.plan import planned
     from barnabas.pipeline.run.progress import Progress
     from barnabas.pipeline.run.running import run_spec, session_of
@@ -82,8 +87,9 @@ def _run(spec: "Spec", metrics: Address | None, entry: "Enrolled", stop: "StopRe
     with ExitStack() as stack:
         address = None
         if metrics is not None:
+            run = MeasuredRun(spec.name, progress, spec.run.interval_ms)
             address = stack.enter_context(
-                served(spec.name, progress, metrics.host or "127.0.0.1", metrics.port)
+                served(lambda: [run], metrics.host or "127.0.0.1", metrics.port)
             )
         entry.follow(progress, address)
         list(planned(spec))  # most mistakes are found in a second, before Spark has started

@@ -26,6 +26,7 @@ def command(ctx: click.Context, output: str) -> None:
     problems = cluster_rows.problem_rows(view)
     topics, partitions = cluster_rows.counts(view)
     throttled = cluster_rows.throttled_rows(details)
+    waiting = cluster_rows.waiting_rows(details)
     reasons = cluster_rows.reasons(details)
     for row in problems:
         if why := reasons.get((row["topic"], row["partition"])):
@@ -45,6 +46,7 @@ def command(ctx: click.Context, output: str) -> None:
             "offline": offline,
             "under_replicated": [row for row in problems if row not in offline],
             "throttled": throttled,
+            "waiting_for_lake": waiting,
         }
         write_document(document, output)
         return
@@ -59,6 +61,12 @@ def command(ctx: click.Context, output: str) -> None:
             click.echo(f"{row['topic']}:{row['partition']} is offline: {row['reason']}")
     if len(problems) > _SHOWN_MAX:
         click.echo(f"and {len(problems) - _SHOWN_MAX} more: --output json shows all", err=True)
+    for row in waiting[:_SHOWN_MAX]:
+        click.echo(
+            f"{row['partition']} of broker {row['broker']}: {row['waiting_bytes']} bytes past their"
+            f" retention wait for the lake's table; the log has {row['log_bytes']} bytes, and from"
+            f" lake.retention.wait.bytes={row['limit_bytes']} on they are deleted"
+        )
     for row in throttled[:_SHOWN_MAX]:
         click.echo(
             f"{row['entity']} is over {row['quota']}={row['limit']:.15g} of {row['source']}: in the"

@@ -152,6 +152,33 @@ def describe(ctx: click.Context, topic: str, output: str) -> None:
     render(rows, columns, output)
 
 
+@command.command()
+@click.argument("topic", shell_complete=complete_topic)
+@click.option("-p", "--partition", type=click.IntRange(0), help="Only this partition.")
+@click.option("-n", "--last", type=click.IntRange(1, 1000), default=100, show_default=True,
+              help="The number of segments of each partition.")  # fmt: skip
+@output_option
+@cluster_options
+@click.pass_context
+def segments(ctx: click.Context, topic: str, partition: int | None, last: int, output: str) -> None:
+    """Show the newest segments of a topic's logs, with their offsets, sizes and times.
+
+    Only Barnabas brokers report segments.
+    """
+    from barnabas.client.segment_rows import COLUMNS, segment_rows
+
+    with open_admin(ctx) as admin:
+        led = [p.number for p in find_topic(admin, topic).partitions if p.leader >= 0]
+        wanted = led if partition is None else [partition]
+        rows = []
+        for number in wanted:
+            for log in admin.describe_logs(topic, [number], segments_max=last).values():
+                rows += segment_rows(topic, log)
+    if wanted and not rows:
+        raise click.ClickException("the brokers are not Barnabas, and do not report segments")
+    render(rows, COLUMNS, output)
+
+
 def _log_end(log: "DescribedLog | None") -> int | None:
     """The offset after the last record of the leader's log, committed or not; None: not known."""
     return log.replicas[0].end if log is not None and log.replicas else None

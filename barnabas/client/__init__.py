@@ -1,7 +1,7 @@
 """The client: logic without IO, flows over one interface to the outside, and two drivers.
 
-producer/, consumer/, admin/, groups/ and transactions/ (as an administrator sees them) hold logic
-and flows; workers/ runs a function on the records of a topic. Drivers: aio/ (asyncio) and
+producer/, consumer/, share/, admin/, groups/ and transactions/ (as an administrator sees them) hold
+logic and flows; workers/ runs a function on the records of a topic. Drivers: aio/ (asyncio) and
 blocking/ (a thread, without an event loop).
 
 cluster: a connection per broker, coordinators, retries, and the metadata cache
@@ -13,6 +13,8 @@ sockets: what both drivers do to a socket
 finding: one thing that is wrong, and what to do about it
 tables: rows as a table in plain text
 cluster_rows: brokers, partitions and events as rows
+client_rows: connected clients as rows
+segment_rows: segments of logs as rows
 words: numbers and names as text
 errors: from an error code to the exception whose class says what to do
 backoff: how long to wait before the next try

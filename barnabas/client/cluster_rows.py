@@ -95,6 +95,15 @@ def throttled_rows(details: Mapping[int, "BrokerDetails"]) -> list[Row]:
     ]
 
 
+def waiting_rows(details: Mapping[int, "BrokerDetails"]) -> list[Row]:
+    """Logs that wait for the table of a lake."""
+    return [
+        {"broker": id_, **each._asdict(), "partition": str(each.partition)}
+        for id_, own in sorted(details.items())
+        for each in own.waiting
+    ]
+
+
 def problem_rows(view: "MetadataSnapshot") -> list[Row]:
     """Partitions without a leader, or with replicas that are not in sync; the worst first."""
     rows = []

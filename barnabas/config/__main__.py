@@ -34,8 +34,6 @@ def markdown() -> str:
     lines += _table(broker.OPTIONS.values(), "Older name")
     lines += ["", "## Group options", ""]
     lines += _table(group.OPTIONS.values(), "Default from")
-    lines += ["", "### Accepted with Kafka's default only", ""]
-    lines += [f"- `{o.name}` = `{o.default}`. {o.doc}" for o in group.UNSUPPORTED.values()]
     lines += ["", "## Options of client metrics subscriptions", ""]
     lines += _table(client_metrics.ALL.values(), "Default from")
     lines += ["", "## Client options", ""]

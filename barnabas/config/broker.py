@@ -27,6 +27,9 @@ from barnabas.config.kinds import (
 )
 from barnabas.config.option import Option, Scope, declared, invalid
 from barnabas.config.resolve import NO_LAYERS, Layers
+from barnabas.config.share.broker_options import ShareGroupBrokerOptions
+from barnabas.config.share.coordinator_options import ShareCoordinatorOptions
+from barnabas.config.streams.broker_options import StreamsGroupBrokerOptions
 
 
 class BrokerConfig(
@@ -36,6 +39,9 @@ class BrokerConfig(
     QuotaOptions,
     RoleOptions,
     SaslOptions,
+    ShareCoordinatorOptions,
+    ShareGroupBrokerOptions,
+    StreamsGroupBrokerOptions,
     TlsOptions,
 ):
     """The effective options of one broker, parsed."""

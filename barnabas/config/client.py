@@ -22,7 +22,15 @@ from barnabas.config.kinds import (
     Milliseconds,
     Text,
 )
-from barnabas.config.option import Option, Scope, declared, invalid, nearest
+from barnabas.config.option import (
+    Option,
+    Scope,
+    check_servers,
+    declared,
+    invalid,
+    nearest,
+    text_of,
+)
 from barnabas.config.resolve import Layers
 
 T = TypeVar("T")
@@ -267,7 +275,11 @@ class ClientConfig(SecurityClientOptions):
         "max.poll.records", Int(min=1), 500, "The largest number of records that one call returns."
     )
     enable_auto_commit = _option(
-        "enable.auto.commit", Bool(), True, "Whether positions are committed automatically."
+        "enable.auto.commit",
+        Bool(),
+        True,
+        "Whether positions are committed automatically.",
+        ("auto.commit.enable", "autocommit.enable"),
     )
     auto_commit_interval_ms = _option(
         "auto.commit.interval.ms",
@@ -288,6 +300,20 @@ class ClientConfig(SecurityClientOptions):
         "read_committed",
         "Whether records of open and aborted transactions are read. (Kafka's default is"
         " read_uncommitted.)",
+    )
+    share_acknowledgement_mode = _option(
+        "share.acknowledgement.mode",
+        Enum("implicit", "explicit"),
+        "implicit",
+        "How a ShareConsumer acknowledges messages: the next poll accepts those before it "
+        "(implicit), or the program acknowledges each (explicit).",
+    )
+    share_acquire_mode = _option(
+        "share.acquire.mode",
+        Enum("batch_optimized", "record_limit"),
+        "batch_optimized",
+        "How many records a ShareConsumer locks: whole batches (batch_optimized), or at most "
+        "`max.poll.records` (record_limit).",
     )
     fetch_max_wait_ms = _option(
         "fetch.max.wait.ms",
@@ -343,49 +369,24 @@ class ClientConfig(SecurityClientOptions):
 
 def _put(given: dict[str, str], name: str, value: object, said: str) -> None:
     if name == "bootstrap.servers":
-        _check_servers(value, said)
+        check_servers(value, said)
     if name not in OPTIONS and name not in _OLDER_NAMES and name.startswith(_SECURITY):
         raise invalid(
             f"{said[:100]} is not supported: leave the option out. The options about security that"
             f" there are: {', '.join(each for each in OPTIONS if each.startswith(_SECURITY))}"
         )
     if name not in OPTIONS and name not in _OLDER_NAMES:
-        from barnabas.config.unsupported import OLD_CLIENT
+        from barnabas.config.unsupported import OLD_CLIENT, OTHER_CLIENTS
 
-        if name in OLD_CLIENT:
-            raise invalid(f"client option {said[:100]}: {OLD_CLIENT[name]}")
+        for reasons in (OLD_CLIENT, OTHER_CLIENTS):
+            if reason := reasons.get(name) or reasons.get(said):
+                raise invalid(f"client option {said[:100]}: {reason}")
         known = {**OPTIONS, **_OLDER_NAMES}
         hint = nearest(said, _PARAMETERS) or nearest(name, known)
         raise invalid(f"unknown client option {said[:100]!r}{hint}")
     if value is not None:
         secret = name in OPTIONS and OPTIONS[name].kind.type is ConfigType.PASSWORD
-        given[name] = _text(value, said, secret)
-
-
-def _check_servers(value: object, said: str) -> None:
-    if value is None:
-        raise invalid(f"{said} is None: name a broker, as in 'localhost:9092', or leave it out")
-    if not value and isinstance(value, str | tuple | list):
-        raise invalid(f"{said} names no broker: name one, as in 'localhost:9092', or leave it out")
-    names = value if isinstance(value, tuple | list) else (value,)
-    if not all(isinstance(each, str) for each in names):
-        raise invalid(
-            f"{said} is {value!r:.100}: name brokers as a text or a list of texts, as in"
-            " 'localhost:9092'"
-        )
-
-
-def _text(value: object, said: str, secret: bool = False) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, tuple | list):
-        return ",".join(map(str, value))
-    if isinstance(value, str | int | float):
-        return str(value)
-    shown = "[hidden]" if secret else f"{value!r:.100}"
-    raise invalid(f"{said} is {shown}: a text, a number, a truth value or a list of texts")
+        given[name] = text_of(value, said, secret)
 
 
 _SECURITY = ("security.", "sasl.", "ssl.")

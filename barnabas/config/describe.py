@@ -30,9 +30,13 @@ class Described(NamedTuple):
 
 
 def describe_topic(overrides: Mapping[str, str], layers: Layers) -> Iterator[Described]:
-    """Every topic option, in the order of names."""
+    """Every topic option, in the order of names; options that Kafka does not have only if they are
+    set.
+    """
     config = TopicConfig(overrides, layers)
     for name, option in topic.ALL.items():
+        if name in topic.OWN and name not in overrides:
+            continue
         text = config.text(option) if name in topic.OPTIONS else option.default
         settings = _on_broker(option, layers)
         if name in overrides:
@@ -79,11 +83,14 @@ def _not_declared(name: str) -> Option[Any]:
 
 
 def describe_group(settings: Mapping[str, str], layers: Layers) -> Iterator[Described]:
-    """Every group option, in the order of names."""
+    """Every group option, in the order of names; options that Kafka does not have only if they are
+    set."""
     from barnabas.config import group, kafka_options
 
     config = group.GroupConfig(settings, layers)
     for name, option in group.ALL.items():
+        if name in group.OWN and name not in settings:
+            continue
         text = config.text(option) if name in group.OPTIONS else option.default
         if name in group.OPTIONS:
             found = _on_broker(option, layers)

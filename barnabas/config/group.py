@@ -1,15 +1,18 @@
 """Every option of a group, of every group protocol.
 
-Names, defaults and bounds are Kafka's. Options of the consumer protocol have an effect; those of
-share groups and of the streams protocol are described, and accept their default alone.
+Names, defaults and bounds are Kafka's.
 """
 
 from collections.abc import Mapping
 
 from barnabas.config.broker import BrokerConfig
-from barnabas.config.kinds import ConfigType, Fixed, Int
+from barnabas.config.kinds import Int
 from barnabas.config.option import Option, Scope, declared, invalid
 from barnabas.config.resolve import NO_LAYERS, Config, Layers
+from barnabas.config.share.group_options import BOUNDS as SHARE_BOUNDS
+from barnabas.config.share.group_options import ShareGroupOptions
+from barnabas.config.streams.group_options import BOUNDS as STREAMS_BOUNDS
+from barnabas.config.streams.group_options import LARGEST, StreamsGroupOptions
 
 
 def _interval(name: str, default: int, doc: str) -> Option[int]:
@@ -24,7 +27,7 @@ def _interval(name: str, default: int, doc: str) -> Option[int]:
     )
 
 
-class GroupConfig(Config):
+class GroupConfig(ShareGroupOptions, StreamsGroupOptions, Config):
     """The effective options of one group, parsed."""
 
     consumer_session_timeout_ms = _interval(
@@ -53,73 +56,59 @@ class GroupConfig(Config):
 def check_bounds(settings: Mapping[str, str], layers: Layers) -> None:
     """INVALID_CONFIG if a setting of a group is outside of the broker's limits."""
     config, broker_config = GroupConfig(settings, layers), BrokerConfig(layers)
-    bounds = {
-        GroupConfig.consumer_session_timeout_ms: (
-            broker_config.group_consumer_min_session_timeout_ms,
-            broker_config.group_consumer_max_session_timeout_ms,
-        ),
-        GroupConfig.consumer_heartbeat_interval_ms: (
-            broker_config.group_consumer_min_heartbeat_interval_ms,
-            broker_config.group_consumer_max_heartbeat_interval_ms,
-        ),
-        GroupConfig.consumer_assignment_interval_ms: (
-            broker_config.group_consumer_min_assignment_interval_ms,
-            broker_config.group_consumer_max_assignment_interval_ms,
-        ),
-    }
-    for option, (least, most) in bounds.items():
+    for option, (least_option, most_option) in BOUNDS.items():
+        if option.name not in settings:
+            continue
         value = getattr(config, option.attribute)
-        if option.name in settings and not least <= value <= most:
-            what = option.name.removeprefix("consumer.")
+        least = getattr(broker_config, least_option.attribute)
+        most = getattr(broker_config, most_option.attribute)
+        if not least <= value <= most:
             raise invalid(
                 f"group option {option.name} = {value}: expected {least} to {most}, the broker's"
-                f" group.consumer.min.{what} and group.consumer.max.{what}"
+                f" {least_option.name} and {most_option.name}"
             )
-    heartbeat_ms, session_ms = (
-        config.consumer_heartbeat_interval_ms,
-        config.consumer_session_timeout_ms,
-    )
-    if settings and heartbeat_ms >= session_ms:
-        raise invalid(
-            f"group option consumer.heartbeat.interval.ms = {heartbeat_ms}: expected less than"
-            f" consumer.session.timeout.ms = {session_ms}"
+    for option, most_option in LARGEST.items():
+        value = getattr(config, option.attribute)
+        most = getattr(broker_config, most_option.attribute)
+        if option.name in settings and value > most:
+            raise invalid(
+                f"group option {option.name} = {value}: expected {most} or less, the broker's"
+                f" {most_option.name}"
+            )
+    for interval, timeout in (
+        (GroupConfig.consumer_heartbeat_interval_ms, GroupConfig.consumer_session_timeout_ms),
+        (GroupConfig.share_heartbeat_interval_ms, GroupConfig.share_session_timeout_ms),
+        (GroupConfig.streams_heartbeat_interval_ms, GroupConfig.streams_session_timeout_ms),
+    ):
+        heartbeat_ms, session_ms = (
+            getattr(config, interval.attribute),
+            getattr(config, timeout.attribute),
         )
+        if settings and heartbeat_ms >= session_ms:
+            raise invalid(
+                f"group option {interval.name} = {heartbeat_ms}: expected less than"
+                f" {timeout.name} = {session_ms}"
+            )
 
 
-_SHARE, _STREAMS = "Share groups are not supported.", "The streams protocol is not supported."
-
-
-def _unsupported(
-    name: str, default: str, doc: str, type: ConfigType = ConfigType.INT
-) -> Option[str]:
-    return Option(
-        name=name,
-        kind=Fixed(default, type),
-        default=default,
-        scope=Scope.GROUP,
-        needs_restart=False,
-        doc=doc,
-    )
-
-
-UNSUPPORTED = {
-    option.name: option
-    for option in (
-        _unsupported("share.assignment.interval.ms", "1000", _SHARE),
-        _unsupported("share.auto.offset.reset", "latest", _SHARE, ConfigType.STRING),
-        _unsupported("share.delivery.count.limit", "5", _SHARE),
-        _unsupported("share.heartbeat.interval.ms", "5000", _SHARE),
-        _unsupported("share.isolation.level", "read_uncommitted", _SHARE, ConfigType.STRING),
-        _unsupported("share.partition.max.record.locks", "2000", _SHARE),
-        _unsupported("share.record.lock.duration.ms", "30000", _SHARE),
-        _unsupported("share.renew.acknowledge.enable", "true", _SHARE, ConfigType.BOOLEAN),
-        _unsupported("share.session.timeout.ms", "45000", _SHARE),
-        _unsupported("streams.assignment.interval.ms", "1000", _STREAMS),
-        _unsupported("streams.heartbeat.interval.ms", "5000", _STREAMS),
-        _unsupported("streams.initial.rebalance.delay.ms", "3000", _STREAMS),
-        _unsupported("streams.num.standby.replicas", "0", _STREAMS),
-        _unsupported("streams.session.timeout.ms", "45000", _STREAMS),
-    )
+BOUNDS = {
+    GroupConfig.consumer_session_timeout_ms: (
+        BrokerConfig.group_consumer_min_session_timeout_ms,
+        BrokerConfig.group_consumer_max_session_timeout_ms,
+    ),
+    GroupConfig.consumer_heartbeat_interval_ms: (
+        BrokerConfig.group_consumer_min_heartbeat_interval_ms,
+        BrokerConfig.group_consumer_max_heartbeat_interval_ms,
+    ),
+    GroupConfig.consumer_assignment_interval_ms: (
+        BrokerConfig.group_consumer_min_assignment_interval_ms,
+        BrokerConfig.group_consumer_max_assignment_interval_ms,
+    ),
+    **SHARE_BOUNDS,
+    **STREAMS_BOUNDS,
 }
+"""The broker options that bound an option of a group."""
+
 OPTIONS = {option.name: option for option in declared(GroupConfig)}
-ALL = dict(sorted((OPTIONS | UNSUPPORTED).items()))
+ALL = dict(sorted(OPTIONS.items()))
+OWN = frozenset(name for name in OPTIONS if name.split(".")[0] in ("barnabas", "errors"))

@@ -56,8 +56,6 @@ _REASONS = {
         "alter.config.policy.", "client.quota.", "create.topic.policy.",
         "kafka.metrics.", "metric.reporters",
     ),
-    "Share groups are not supported.": ("group.share.", "share."),
-    "The streams group protocol is not supported.": ("group.streams.",),
     "Brokers use a keeper, not a quorum.": (
         "broker.heartbeat.", "broker.session.", "controller.listener.", "controller.quorum.",
         "initial.broker.", "metadata.", "process.roles", "sasl.mechanism.controller.",

@@ -64,77 +64,9 @@ group.coordinator.background.threads int 2
 group.coordinator.cached.buffer.max.bytes int 1048588 dynamic
   The largest buffer that the group coordinator keeps for its next write.
 group.coordinator.rebalance.protocols list classic,consumer,streams
-  The enabled group protocols. Barnabas always enables classic and consumer.
+  The enabled group protocols. Barnabas always enables all of them.
 group.coordinator.threads int 4
   Threads of the group coordinator.
-group.share.assignment.interval.ms int 1000 dynamic
-  The minimum time between two assignments of a share group.
-group.share.assignors list simple
-  The assignors of share groups.
-group.share.delivery.count.limit int 5
-  The maximum number of deliveries of a record to a share group.
-group.share.heartbeat.interval.ms int 5000
-  How often members of share groups send a heartbeat.
-group.share.max.assignment.interval.ms int 15000
-  The largest share.assignment.interval.ms that a group may have.
-group.share.max.delivery.count.limit int 10
-  The largest share.delivery.count.limit that a group may have.
-group.share.max.heartbeat.interval.ms int 15000
-  The largest share.heartbeat.interval.ms that a group may have.
-group.share.max.partition.max.record.locks int 4000
-  The largest share.partition.max.record.locks that a group may have.
-group.share.max.record.lock.duration.ms int 60000
-  The largest share.record.lock.duration.ms that a group may have.
-group.share.max.session.timeout.ms int 60000
-  The largest share.session.timeout.ms that a group may have.
-group.share.max.share.sessions int 2000
-  The maximum number of share sessions of one broker.
-group.share.max.size int 200
-  The maximum number of members of a share group.
-group.share.min.assignment.interval.ms int 0
-  The smallest share.assignment.interval.ms that a group may have.
-group.share.min.delivery.count.limit int 2
-  The smallest share.delivery.count.limit that a group may have.
-group.share.min.heartbeat.interval.ms int 5000
-  The smallest share.heartbeat.interval.ms that a group may have.
-group.share.min.partition.max.record.locks int 100
-  The smallest share.partition.max.record.locks that a group may have.
-group.share.min.record.lock.duration.ms int 15000
-  The smallest share.record.lock.duration.ms that a group may have.
-group.share.min.session.timeout.ms int 45000
-  The smallest share.session.timeout.ms that a group may have.
-group.share.partition.max.record.locks int 2000
-  The maximum number of locked records of a share group in one partition.
-group.share.record.lock.duration.ms int 30000
-  How long a record is locked for one member of a share group.
-group.share.session.timeout.ms int 45000
-  A member of a share group that sends no heartbeat for this long is removed.
-group.streams.assignment.interval.ms int 1000 dynamic
-  The minimum time between two assignments of a streams group.
-group.streams.heartbeat.interval.ms int 5000
-  How often members of streams groups send a heartbeat.
-group.streams.initial.rebalance.delay.ms int 3000
-  How long the first rebalance of a streams group waits for more members.
-group.streams.max.assignment.interval.ms int 15000
-  The largest streams.assignment.interval.ms that a group may have.
-group.streams.max.heartbeat.interval.ms int 15000
-  The largest streams.heartbeat.interval.ms that a group may have.
-group.streams.max.session.timeout.ms int 60000
-  The largest streams.session.timeout.ms that a group may have.
-group.streams.max.size int 2147483647
-  The maximum number of members of a streams group.
-group.streams.max.standby.replicas int 2
-  The largest streams.num.standby.replicas that a group may have.
-group.streams.min.assignment.interval.ms int 0
-  The smallest streams.assignment.interval.ms that a group may have.
-group.streams.min.heartbeat.interval.ms int 5000
-  The smallest streams.heartbeat.interval.ms that a group may have.
-group.streams.min.session.timeout.ms int 45000
-  The smallest streams.session.timeout.ms that a group may have.
-group.streams.num.standby.replicas int 0
-  The number of standby replicas of each task.
-group.streams.session.timeout.ms int 45000
-  A member of a streams group that sends no heartbeat for this long is removed.
 initial.broker.registration.timeout.ms int 60000
   How long a starting broker waits for its registration by the quorum.
 kafka.metrics.polling.interval.secs int 10
@@ -219,24 +151,10 @@ share.coordinator.append.linger.ms int -1
   How long the share coordinator collects records before it writes them.
 share.coordinator.cached.buffer.max.bytes int 1048588 dynamic
   The largest buffer that the share coordinator keeps for its next write.
-share.coordinator.load.buffer.size int 5242880
-  The size of the reads when the share coordinator loads its state.
-share.coordinator.snapshot.update.records.per.snapshot int 500
-  The number of updates between two snapshots of the share coordinator's state.
 share.coordinator.state.topic.compression.codec int 0
   The compression codec of __share_group_state.
-share.coordinator.state.topic.min.isr short 2
-  The min.insync.replicas of __share_group_state.
-share.coordinator.state.topic.num.partitions int 50
-  The number of partitions of __share_group_state.
-share.coordinator.state.topic.replication.factor short 3
-  The number of replicas of __share_group_state.
-share.coordinator.state.topic.segment.bytes int 104857600
-  The segment.bytes of __share_group_state.
 share.coordinator.threads int 1
   Threads of the share coordinator.
-share.coordinator.write.timeout.ms int 5000
-  How long a write of the share coordinator waits for the replicas.
 share.fetch.purgatory.purge.interval.requests int 1000
   The purgatory of ShareFetch requests is purged after this many requests.
 socket.connection.setup.timeout.max.ms long 30000

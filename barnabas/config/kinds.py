@@ -236,6 +236,21 @@ class List(Kind[tuple[str, ...]]):
         return f"words separated by commas, each once{of}"
 
 
+class PartitionOffsets(List):
+    """PARTITION:OFFSET between commas."""
+
+    __slots__ = ()
+
+    def check(self, found: Iterable[str]) -> None:
+        for word in found:
+            partition, colon, offset = word.partition(":")
+            if not (colon and partition.isdecimal() and offset.isdecimal()) or len(word) > 40:
+                raise ValueError(f"expected {self.bounds()}")
+
+    def bounds(self) -> str:
+        return "PARTITION:OFFSET between commas"
+
+
 class ThrottledReplicas(List):
     """PARTITION:BROKER between commas, or * for all."""
 

@@ -19,6 +19,7 @@ NO_EFFECT: dict[str, frozenset[str]] = {
     ),
     "broker": frozenset(
         (
+            "group.share.assignors",
             "log.flush.offset.checkpoint.interval.ms",
             "queued.max.requests",
             "replica.high.watermark.checkpoint.interval.ms",
@@ -29,24 +30,7 @@ NO_EFFECT: dict[str, frozenset[str]] = {
             "socket.send.buffer.bytes",
         )
     ),
-    "group": frozenset(
-        (
-            "share.assignment.interval.ms",
-            "share.auto.offset.reset",
-            "share.delivery.count.limit",
-            "share.heartbeat.interval.ms",
-            "share.isolation.level",
-            "share.partition.max.record.locks",
-            "share.record.lock.duration.ms",
-            "share.renew.acknowledge.enable",
-            "share.session.timeout.ms",
-            "streams.assignment.interval.ms",
-            "streams.heartbeat.interval.ms",
-            "streams.initial.rebalance.delay.ms",
-            "streams.num.standby.replicas",
-            "streams.session.timeout.ms",
-        )
-    ),
+    "group": frozenset(),
     "client metrics": frozenset(
         (
             "interval.ms",

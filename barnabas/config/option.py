@@ -121,3 +121,31 @@ def nearest(name: str, known: Mapping[str, object]) -> str:
 
     close = get_close_matches(name[:100], list(known), n=1, cutoff=0.7)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def check_servers(value: object, said: str) -> None:
+    """Refuse a value of bootstrap.servers that names no broker."""
+    if value is None:
+        raise invalid(f"{said} is None: name a broker, as in 'localhost:9092', or leave it out")
+    if not value and isinstance(value, str | tuple | list):
+        raise invalid(f"{said} names no broker: name one, as in 'localhost:9092', or leave it out")
+    names = value if isinstance(value, tuple | list) else (value,)
+    if not all(isinstance(each, str) for each in names):
+        raise invalid(
+            f"{said} is {value!r:.100}: name brokers as a text or a list of texts, as in"
+            " 'localhost:9092'"
+        )
+
+
+def text_of(value: object, said: str, secret: bool = False) -> str:
+    """A value of Python as the text of an option."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    if isinstance(value, str | int | float):
+        return str(value)
+    shown = "[hidden]" if secret else f"{value!r:.100}"
+    raise invalid(f"{said} is {shown}: a text, a number, a truth value or a list of texts")

@@ -19,6 +19,8 @@ from barnabas.config.kinds import (
     List,
     Long,
     Milliseconds,
+    PartitionOffsets,
+    Text,
     ThrottledReplicas,
 )
 from barnabas.config.option import Option, Scope, declared, invalid
@@ -31,6 +33,15 @@ WEEK_MS = 7 * DAY_MS
 class TopicConfig(Config):
     """The effective options of one topic, parsed."""
 
+    barnabas_delivery_delay_ms = Option[int](
+        name="barnabas.delivery.delay.ms",
+        kind=Milliseconds(min=0, max=30 * DAY_MS),
+        default=0,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Consumers receive a record this long after it was appended. Requires "
+        "message.timestamp.type=LogAppendTime. An option of Barnabas.",
+    )
     cleanup_policy = Option[tuple[str, ...]](
         name="cleanup.policy",
         kind=List("delete", "compact"),
@@ -94,6 +105,58 @@ class TopicConfig(Config):
         needs_restart=False,
         doc="An index entry is written after about this many bytes of log.",
         synonyms=("log.index.interval.bytes",),
+    )
+    lake = Option[str](
+        name="lake",
+        kind=Enum("none", "iceberg", "delta"),
+        default="none",
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="`barnabas pipeline serve` keeps a table of this format with the records of the topic.",
+    )
+    lake_table = Option[str](
+        name="lake.table",
+        kind=Text(),
+        default="",
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="The table with its namespace; empty: as the template of `barnabas pipeline serve` "
+        "names it.",
+    )
+    lake_lag_ms = Option[int](
+        name="lake.lag.ms",
+        kind=Milliseconds(min=100),
+        default=10_000,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="The time between two batches into the table.",
+    )
+    lake_retention_wait = Option[bool](
+        name="lake.retention.wait",
+        kind=Bool(),
+        default=False,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Keep segments past their retention until their records are in the table "
+        "(`lake.offsets`), or until the partition is larger than `lake.retention.wait.bytes`.",
+    )
+    lake_retention_wait_bytes = Option[int](
+        name="lake.retention.wait.bytes",
+        kind=Bytes(bits=64, min=0),
+        default=10_737_418_240,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="While a partition is larger than this, its oldest segments past their retention are "
+        "deleted although they are not in the table.",
+    )
+    lake_offsets = Option[tuple[str, ...]](
+        name="lake.offsets",
+        kind=PartitionOffsets(),
+        default=(),
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="Up to which offset the records of each partition are in the table. Set by "
+        "`barnabas pipeline serve`.",
     )
     max_compaction_lag_ms = Option[int](
         name="max.compaction.lag.ms",
@@ -260,6 +323,23 @@ class TopicConfig(Config):
                 f"max.compaction.lag.ms = {self.max_compaction_lag_ms}: lower the one or "
                 "raise the other"
             )
+        if self.barnabas_delivery_delay_ms:
+            self._check_delay(self.barnabas_delivery_delay_ms)
+
+    def _check_delay(self, delay_ms: int) -> None:
+        name = f"barnabas.delivery.delay.ms = {delay_ms}"
+        if self.message_timestamp_type != "LogAppendTime":
+            raise invalid(f"{name} requires message.timestamp.type = LogAppendTime: set both")
+        if "compact" in self.cleanup_policy:
+            raise invalid(
+                f"{name} cannot be used with cleanup.policy = compact: records would be removed"
+                " before they are delivered"
+            )
+        if "delete" in self.cleanup_policy and 0 <= self.retention_ms <= delay_ms:
+            raise invalid(
+                f"{name} is not below retention.ms = {self.retention_ms}: records would be deleted"
+                " before they are delivered"
+            )
 
 
 def _unsupported(name: str, default: str, type: ConfigType, doc: str) -> Option[str]:
@@ -291,3 +371,5 @@ UNSUPPORTED = {
 }
 OPTIONS = {option.name: option for option in declared(TopicConfig)}
 ALL = dict(sorted((OPTIONS | UNSUPPORTED).items()))
+# Not Kafka's: described only where they are set.
+OWN = frozenset(name for name in OPTIONS if name.split(".")[0] in ("lake", "barnabas"))

@@ -7,6 +7,7 @@ contain a slash; one of .json, .csv, .live or .html at the end chooses the form.
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,6 +20,7 @@ from barnabas.console.access import ConsoleAccess
 from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.console.guard import Guard
 from barnabas.console.sessions import ClusterSessions, ConsoleSession
+from barnabas.console.values import DecodeValue
 from barnabas.console.view import Renderer, View
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 
@@ -41,13 +43,17 @@ _STATUS = {
 
 @dataclass
 class ConsoleOptions:
-    """As the command line gives them. `pipelines`: the pipelines of this machine, as rows."""
+    """As the command line gives them. `pipelines`: the pipelines of this machine, as rows.
+
+    `decode`: with a schema registry, a framed value as text.
+    """
 
     servers: str
     allow_changes: bool = False
     allow_export: bool = True
     pipelines: Callable[[], list[dict[str, Any]]] = field(default=list)
     settings: dict[str, str] = field(default_factory=dict)
+    decode: DecodeValue | None = None
     by_user: bool = False  # everyone logs in as a user of the cluster
 
 
@@ -86,12 +92,13 @@ Page = Callable[[Asked], Awaitable[View | Response]]
 
 
 class Routes:
-    """Paths of fixed words and names (None), each with its page."""
+    """Paths of fixed words and names (None), each with its page: `module.function`."""
 
-    def __init__(self) -> None:
-        self._pages: dict[int, list[tuple[tuple[str | None, ...], Page]]] = {}
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._pages: dict[int, list[tuple[tuple[str | None, ...], str]]] = {}
 
-    def add(self, path: str, page: Page) -> None:
+    def add(self, path: str, page: str) -> None:
         """`/topics/*/config`: * is a name."""
         pattern = tuple(None if word == "*" else word for word in path.strip("/").split("/"))
         self._pages.setdefault(len(pattern), []).append((pattern, page))
@@ -100,8 +107,16 @@ class Routes:
         for pattern, page in self._pages.get(len(segments), ()):
             pairs = list(zip(pattern, segments, strict=True))
             if all(word in (None, given) for word, given in pairs):
-                return page, tuple(given for word, given in pairs if word is None)
+                return self.page(page), tuple(given for word, given in pairs if word is None)
         return None
+
+    def page(self, name: str) -> Page:
+        module, _, function = name.partition(".")
+        found: Page = getattr(import_module(f"{self._package}.{module}"), function)
+        return found
+
+    def names(self) -> list[str]:
+        return [name for pages in self._pages.values() for _, name in pages]
 
 
 class Application:

@@ -12,6 +12,7 @@ from barnabas.console.access import ConsoleAccess
 from barnabas.console.application import Application, ConsoleOptions
 from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.console.pages.routes import all_routes
+from barnabas.system.network import cannot_listen
 
 CONNECTIONS_MAX = 500
 HEADER_BYTES_MAX = 64 << 10
@@ -42,7 +43,11 @@ async def serve(
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((address.host, address.port))
+    try:
+        listener.bind((address.host, address.port))
+    except OSError as error:
+        listener.close()
+        raise cannot_listen(address.host, address.port, error) from None
     listener.listen(CONNECTIONS_MAX)  # a reader of the address may connect at once
     app = application(options, access)
     config = uvicorn.Config(

@@ -66,9 +66,16 @@ class Renderer:
             return _live(view, request)
         template = self._environment.get_template(f"{view.template}.html")
         html = template.render(
-            view=view, request=request, live=view.live, here=request.url.path, **view.data
+            view=view, request=request, live=view.live, here=_here(request), **view.data
         )
         return Response(html, view.status, media_type="text/html")
+
+
+def _here(request: Request) -> str:
+    """The path as it was sent, so that links to its twins keep slashes within names; without the
+    .html of a name that ends like a twin."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    return raw.decode("ascii", "replace").removesuffix(".html")
 
 
 def _live(view: View, request: Request) -> Response:

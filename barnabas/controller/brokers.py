@@ -214,10 +214,11 @@ def repair(
         if state is not None:
             nexts.append(NextState(partition, state, cause))
     yield from tenure.write(nexts)
-    _ask_leaders(tenure, concerned)
+    ask_leaders(tenure, concerned)
 
 
-def _ask_leaders(tenure: ControllerTenure, concerned: Mapping[PartitionView, str]) -> None:
+def ask_leaders(tenure: ControllerTenure, concerned: Mapping[PartitionView, str]) -> None:
+    """Leaders that would be alone in their in-sync sets are asked for a report."""
     for partition, cause in concerned.items():
         if is_alone(tenure.cluster, partition):
             tenure.ask_leader(partition, cause)
@@ -272,7 +273,7 @@ def shut_down(
             if state is not None and state.leader != NO_LEADER:
                 nexts.append(NextState(partition, state, cause))
     yield from tenure.write(nexts)
-    _ask_leaders(tenure, dict.fromkeys(cluster.hosted(broker), cause))
+    ask_leaders(tenure, dict.fromkeys(cluster.hosted(broker), cause))
     yield from tenure.flush()
     return [each.name for each in cluster.led(broker) if len(each.assignment.replicas) > 1]
 

@@ -118,15 +118,22 @@ def may_lead(cluster: ClusterState, partition: PartitionView, broker: BrokerId) 
 def _led_by_proof(
     cluster: ClusterState, partition: PartitionView, leader: BrokerId, epoch: int
 ) -> PartitionLeadership:
-    """Its leader is alone in the in-sync set. Others that are proven complete stay eligible."""
-    state = led_by(cluster, partition, leader, (leader,), epoch)
-    reports = {each: cluster.report(each, partition) for each in state.elr}
-    eligible = tuple(
-        each
-        for each, said in reports.items()
-        if said is not None and said.copy is proof.ReplicaCompleteness.COMPLETE
+    """Others that are proven complete stay members, until the leader has replied. They cannot lead
+    without another proof, because they have registered again."""
+    before = partition.state
+    assert before is not None
+    complete = [
+        each for each in proof.members(before) if proof.is_complete(cluster, partition, each)
+    ]
+    level = tuple(each for each in complete if each in before.isr and each != leader)
+    isr = (leader, *level) if leader in complete else (leader,)
+    state = led_by(cluster, partition, leader, isr, epoch)
+    return state._replace(
+        elr=tuple(each for each in state.elr if each in complete),
+        isr_epochs=tuple(
+            cluster.epoch(each) if each == leader else before.epoch_of(each) for each in isr
+        ),
     )
-    return state._replace(elr=eligible)
 
 
 def led_by(

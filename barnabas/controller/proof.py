@@ -37,7 +37,8 @@ class ReplicaReport(NamedTuple):
 
     copy: ReplicaCompleteness
     clean: bool
-    """The log is as a clean stop left it, or as this process wrote it."""
+    """The log is as a clean stop left it, or had all committed records while this process wrote
+    it."""
     last_epoch: int
     end_offset: int
     reason: str = ""
@@ -72,6 +73,11 @@ def leader(
     if waited:
         return _longest(partition, complete)
     return _longest(partition, {each: said for each, said in complete.items() if said.clean})
+
+
+def is_complete(cluster: "ClusterState", partition: "PartitionView", broker: BrokerId) -> bool:
+    report = cluster.report(broker, partition)
+    return report is not None and report.copy is ReplicaCompleteness.COMPLETE
 
 
 def any_leader(cluster: "ClusterState", partition: "PartitionView") -> BrokerId | None:

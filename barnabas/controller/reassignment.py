@@ -187,13 +187,18 @@ def _within(
     state = partition.state
     assert state is not None
     isr = tuple(each for each in state.isr if each in replicas)
-    # Fewer replicas may need fewer in sync: then others are not eligible any more.
     if isr and (state.leader in replicas or state.leader == NO_LEADER):
-        return with_isr(tenure.cluster, partition, isr, tenure.epoch)._replace(elr=())
+        return _eligible_within(
+            tenure, partition, with_isr(tenure.cluster, partition, isr, tenure.epoch), replicas
+        )
     for candidate in replicas:
         if candidate in isr and may_lead(tenure.cluster, partition, candidate):
-            state = led_by(tenure.cluster, partition, candidate, isr, tenure.epoch)
-            return state._replace(elr=())
+            return _eligible_within(
+                tenure,
+                partition,
+                led_by(tenure.cluster, partition, candidate, isr, tenure.epoch),
+                replicas,
+            )
     raise InvalidRequest(
         Code.INVALID_REPLICA_ASSIGNMENT,
         f"{partition.name}: none of the remaining replicas is in sync; wait, or include one of"
@@ -226,3 +231,15 @@ def in_progress(
         for name, each in found.items()
         if each is not None and each.assignment.moving
     }
+
+
+def _eligible_within(
+    tenure: ControllerTenure,
+    partition: PartitionView,
+    state: PartitionLeadership,
+    replicas: Sequence[BrokerId],
+) -> PartitionLeadership:
+    """Fewer replicas may need fewer in sync: then others are not eligible any more."""
+    if len(replicas) < tenure.cluster.min_isr(partition):
+        return state._replace(elr=())
+    return state._replace(elr=tuple(each for each in state.elr if each in replicas))

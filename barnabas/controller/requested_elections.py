@@ -39,6 +39,7 @@ def elect(
             if not (every and error.code is Code.ELECTION_NOT_NEEDED):
                 answers[name] = error
     yield from tenure.write(nexts)
+    brokers.ask_leaders(tenure, {each.partition: each.cause for each in nexts})
     yield from tenure.flush()
     return answers
 

@@ -190,6 +190,11 @@ class Runtime(Generic[S]):
         context.reads.append((context.written_to, tell))
         return False
 
+    def is_committed(self, partition: int) -> bool:
+        """Whether the whole state of an active shard is committed."""
+        context = self._contexts[partition]
+        return context.written_to <= context.journal.high_watermark
+
     # Work
 
     def run(
@@ -298,10 +303,15 @@ class Runtime(Generic[S]):
             self._write_pending(context, outcome, outcome.producer, now)
         elif records:
             encoded = context.shard.encode(records)
-            for start, end in _portions(encoded) if outcome.divisible else ((0, len(records)),):
-                batch = batch_of(encoded[start:end], now.wall_ms)
+            if len(records) == 1 or not outcome.divisible:
+                batch = batch_of(encoded, now.wall_ms)
                 context.written_to = context.journal.append(batch, now.wall_ms) + 1
-                context.replay(records[start:end], context.written_to - (end - start))
+                context.replay(records, context.written_to - len(records))
+            else:
+                for start, end in _portions(encoded):
+                    batch = batch_of(encoded[start:end], now.wall_ms)
+                    context.written_to = context.journal.append(batch, now.wall_ms) + 1
+                    context.replay(records[start:end], context.written_to - (end - start))
         marker = outcome.marker
         if marker is not None:
             context.written_to = context.journal.append_marker(marker, now.wall_ms) + 1

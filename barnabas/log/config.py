@@ -1,5 +1,6 @@
 """The configuration of one log: the topic options that concern its files, checks and retention."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +30,9 @@ class LogConfig:
     deletes: bool = True
     retention_ms: int = 7 * DAY_MS
     retention_bytes: int = NO_LIMIT
+    # By partition, up to where a table has the records; None: retention waits for no table.
+    table_offsets: Mapping[int, int] | None = None
+    waiting_bytes_max: int = 0
     file_delete_delay_ms: int = 60_000
     # A compacted log has holes between its batches, so recovery must not take one for damage.
     compacted: bool = False

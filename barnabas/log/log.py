@@ -100,6 +100,9 @@ class Log:
         self.on_roll: Callable[[], None] | None = None
         self.write_failure = ""  # why no append is possible until the next start
         self.deletion_causes: dict[int, str] = {}  # by the base offset of a segment to delete
+        # Of the last check of retention: what waits for its table, and what went without waiting.
+        self.waiting_bytes = 0
+        self.lost_segments = 0
         self.deletions: list[SegmentDeletion] = []  # not yet taken by `take_deletions`
         self.files_to_delete: list[str] = []  # not yet taken by `take_files_to_delete`
         self.flushed_ms = 0  # when flush.ms last caused a flush; set by the broker
@@ -137,8 +140,11 @@ class Log:
 
     def advance_high_watermark(self, offset: int) -> int:
         """Raise it to `offset`, at most to the end of the log; returns the high watermark."""
-        offset = min(offset, self.end_offset)
-        self.high_watermark = max(self.high_watermark, offset)
+        # Called for each append: calls of min() and max() would cost more than the rest.
+        if offset > self.end_offset:  # noqa: PLR1730
+            offset = self.end_offset
+        if offset > self.high_watermark:  # noqa: PLR1730
+            self.high_watermark = offset
         return self.high_watermark
 
     @property

@@ -8,7 +8,7 @@ def lazy_names(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` for the module with these globals.
 
-    `where` has the module that defines each name.
+    `where` has the module that defines each name; a package of that name is the name itself.
     """
 
     def get(name: str) -> object:
@@ -16,7 +16,10 @@ def lazy_names(
             raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
         from importlib import import_module  # not at the start of every process
 
-        found: object = getattr(import_module(where[name]), name)
+        holder = import_module(where[name])
+        found: object = holder if where[name] == f"{module['__name__']}.{name}" else None
+        if found is None:
+            found = getattr(holder, name)
         module[name] = found  # the next use does not come here
         return found
 

@@ -5,6 +5,7 @@
     kafka.topic("orders")
 
 notebook: `start`, `connect`, and what they return
+asking: SQL over topics
 tables: records as Arrow, pandas or polars
 shown: HTML, escaped
 """

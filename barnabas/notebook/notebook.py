@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from barnabas.client.groups.diagnosis import diagnose
 from barnabas.client.groups.report import GroupReport
 from barnabas.model.ids import TopicPartition
+from barnabas.notebook.asking import QueryResult, ask
 from barnabas.notebook.shown import table, text_of
 from barnabas.notebook.tables import read_table
 from barnabas.sync import Admin, Producer
-from barnabas.testing.groups import story_of
+from barnabas.testing.groups import rebalances_of
 from barnabas.testing.kafka import Kafka
 from barnabas.testing.records import Data, encoded
 
@@ -125,8 +126,8 @@ class NotebookGroup:
         findings = [(each.severity.value, each.text, each.remedy) for each in diagnose(found)]
         if findings:
             shown += table("what is wrong", ("", "finding", "remedy"), findings)
-        story = [(each.generation, "; ".join(each.causes)) for each in story_of(found)]
-        return shown + table("rebalances", ("generation", "causes"), story[-5:])
+        history = [(each.generation, "; ".join(each.causes)) for each in rebalances_of(found)]
+        return shown + table("rebalances", ("generation", "causes"), history[-5:])
 
 
 class NotebookCluster:
@@ -153,6 +154,10 @@ class NotebookCluster:
 
     def groups(self) -> list[str]:
         return sorted(listing.group for listing in self.admin.groups())
+
+    def sql(self, query: str) -> QueryResult:
+        """Ask topics questions, with DuckDB: `kafka.sql("select count(*) from orders")`."""
+        return ask(query, self.bootstrap_servers)
 
     def stop(self) -> None:
         """Close the connections."""

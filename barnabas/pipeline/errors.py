@@ -24,6 +24,8 @@ _ENDED = "terminated with exception: "
 _TRACE = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s+File "([^"]+)", line (\d+)')
 _NOT_LOADED = "Failed to find the data source: barnabas"
+_NO_REASON = "Writing job failed"  # what Spark says if a batch could not even be aborted
+_CAUSES_MAX = 10
 _RUN_AGAIN = ". Run this again when that broker is running"
 _MARKS = ("PipelineError: ", "OptionError: ", "DataLoss: ", "[USER_RAISED_EXCEPTION] ")
 
@@ -79,7 +81,10 @@ def _short(problem: Exception) -> PipelineError:
     # PySpark reads this when it reports the error, and ends the process right after.
     os.environ["SPARK_HIDE_TRACEBACK"] = "1"
     if isinstance(problem, PipelineError):
-        return problem
+        code = problem.code
+        if code is None or str(problem).startswith(f"{code.name}: "):
+            return problem
+        return type(problem)(f"{code.name}: {problem}", code)  # Spark carries the text only
     is_away = isinstance(problem, KafkaError) and problem.code is Code.NETWORK_EXCEPTION
     return PipelineError(_away(str(problem)) if is_away else str(problem))
 
@@ -98,7 +103,13 @@ def from_spark(problem: Exception) -> PipelineError | None:
     """The line that matters of an error that came through Spark; None for other errors."""
     if not type(problem).__module__.startswith(("pyspark.", "py4j.")):
         return None
-    return from_text(str(problem)) or PipelineError(type(problem).__name__)
+    cause: object = problem
+    for _ in range(_CAUSES_MAX):
+        if cause is None or _NO_REASON not in str(cause).partition("\n")[0]:
+            break
+        cause = getattr(cause, "_cause", None)  # of Spark's own exception
+    said = problem if cause is None else cause
+    return from_text(str(said)) or PipelineError(type(problem).__name__)
 
 
 def without_remedy(said: str) -> str:

@@ -27,17 +27,25 @@ class QueryRequest:
     rows_max: int = 10_000
     memory_mb: int = 512
     seconds_max: float = 60.0
+    lakes: list[str] = field(default_factory=list)  # specs, for a worker that knows them
 
 
-async def run_query(request: QueryRequest) -> AsyncGenerator[dict[str, Any], None]:
-    """Lines with `columns`, `rows`, `note`, `plan`; the last has `done` or `error`."""
+WORKER = "barnabas.sql.worker"
+
+
+async def run_query(
+    request: QueryRequest, worker: str = WORKER
+) -> AsyncGenerator[dict[str, Any], None]:
+    """Lines with `columns`, `rows`, `note`, `plan`; the last has `done` or `error`. `worker`: the
+    module that runs the query.
+    """
     if len(request.query) > QUERY_MAX:
         yield {"error": f"the query has more than {QUERY_MAX:,} characters"}
         return
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "barnabas.sql.worker",
+        worker,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -7,9 +7,9 @@ that the query names are read, up to the ends that they have when it starts.
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -113,7 +113,10 @@ class TopicReader:
                 )
             places = {TopicPartition(name, number): EARLIEST for number in chosen}
             firsts = admin.offsets(places) if places else {}
-            ends = admin.offsets(dict.fromkeys(places, LATEST)) if places else {}
+            # Records of open transactions are not read, and a reader would wait for them.
+            committed = settings.get("isolation.level", "read_committed") == "read_committed"
+            latest = dict.fromkeys(places, LATEST)
+            ends = admin.offsets(latest, committed_only=committed) if places else {}
             since = ranges.since_ms(conditions)
             starts = {at: firsts[at].offset for at in places}
             if since is not None and places:
@@ -242,16 +245,41 @@ def registered(
     return source
 
 
-def run(request: dict[str, Any]) -> None:
+class TableReader(Protocol):
+    """A table of a query that is more than a topic."""
+
+    name: str
+    notes: list[str]
+
+    def plan(self) -> dict[str, Any]: ...
+
+    def stream(self) -> Any:
+        """A RecordBatchReader."""
+
+
+def no_tables(name: str, conditions: Sequence[Condition]) -> TableReader | None:
+    return None
+
+
+def run(request: dict[str, Any], table: Callable[..., TableReader | None] = no_tables) -> None:
+    """`table`: makes the reader of a name that is not a topic."""
     database = sandboxed(request["memory_mb"])
     try:
         statement = parsed(database, request["query"])
         readers = []
+        tables: list[TableReader] = []
         for name in statement.topics:
             conditions = statement.conditions if len(statement.topics) == 1 else ()
+            if (found := table(name, conditions)) is not None:
+                tables.append(found)
+                continue
             readers.append(
                 TopicReader(name, request["settings"], conditions, request["records_max"])
             )
+        for each in tables:
+            for note in each.notes:
+                say(note=f"{each.name}: {note}")
+            say(plan=each.plan())
         for reader in readers:
             for note in reader.notes:
                 say(note=f"{reader.name}: {note}")
@@ -267,6 +295,8 @@ def run(request: dict[str, Any]) -> None:
             return
         columns = {reader.name: inferred(reader.sample()) for reader in readers}
         if request["follow"]:
+            if tables:
+                raise QueryFailed("--follow: a table is not followed: leave --lake out")
             _follow(database, request["query"], statement, readers, columns)
             return
         for number, reader in enumerate(readers):
@@ -275,6 +305,12 @@ def run(request: dict[str, Any]) -> None:
                 database, reader, number, twice=twice, newest_first=statement.limit_only
             )
             database.execute(view_sql(reader.name, source, columns[reader.name])).fetchall()
+        for number, each in enumerate(tables):
+            stream = each.stream()
+            twice = statement.topics[each.name] > 1
+            database.register(f"__table_{number}", stream.read_all() if twice else stream)
+            made = f"CREATE VIEW {quoted(each.name)} AS SELECT * FROM __table_{number}"
+            database.execute(made).fetchall()
         database.execute(
             "CREATE MACRO latest(t) AS TABLE SELECT * FROM query_table(t) QUALIFY"
             ' row_number() OVER (PARTITION BY "partition", "key" ORDER BY "offset" DESC) = 1'

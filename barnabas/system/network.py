@@ -9,6 +9,7 @@ it moves records between brokers of one machine for half of what TCP costs (docs
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -27,6 +28,23 @@ WAKE_SIZE = 128 * 1024  # bytes of a large buffer to wait for at once
 UNIX_SEND_SIZE = 2 << 20  # buffer of a Unix socket, as far as the system allows it
 _NO_DESCRIPTOR = -1
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
+
+
+_LISTEN_REMEDIES = {
+    errno.EADDRINUSE: ": another program uses this port: stop that program, or listen on another"
+    " port (0 picks a free one)",
+    errno.EACCES: ": this user may not use ports below 1024: listen on another port",
+    errno.EADDRNOTAVAIL: ": this machine has no such address: listen on one that it has, or on"
+    " 0.0.0.0 for all of them",
+    socket.EAI_NONAME: ": listen on an address of this machine, or on a name that it knows",
+}
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> OSError:
+    """The same error, with the address and what to do."""
+    why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+    remedy = _LISTEN_REMEDIES.get(error.errno or 0, "")
+    return OSError(error.errno, f"cannot listen on {host}:{port}: {why}{remedy}")
 
 
 class Pipe:
@@ -253,8 +271,7 @@ class SystemNetwork:
         try:
             listening = _bound(host, port)
         except OSError as error:
-            problem = f"cannot listen on {host}:{port}: {error.strerror}"
-            raise OSError(error.errno, problem) from None
+            raise cannot_listen(host, port, error) from None
         unix = _bound_unix(*listening.getsockname()[:2]) if near else None
         return SocketListening(listening, unix, accepted, asyncio.get_running_loop(), self._log)
 

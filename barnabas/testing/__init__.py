@@ -8,6 +8,7 @@ With pytest, ask for the fixture `kafka` (plugin.py).
 kafka: the broker as a test sees it
 groups, records, error_replies: helpers for groups and records; the replies of `fail`
 brokers, broker_thread, processes: brokers in this process, each on a thread; brokers as processes
+locked_session: their sessions in one store in memory
 clock, disk, faults: time that can jump; a disk that can be full; replies that fail or are late
 report, waiting: what a failed test prints; waiting for a condition
 awaiting: the same for asyncio

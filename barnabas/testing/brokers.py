@@ -7,6 +7,7 @@ Not here: brokers as processes of their own (processes.py).
 """
 
 import asyncio
+import errno
 import os
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from io import StringIO
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.role import Role
@@ -29,6 +30,7 @@ from barnabas.testing.broker_thread import BrokerThread
 from barnabas.testing.clock import TestClock
 from barnabas.testing.disk import FillableDisk
 from barnabas.testing.faults import Faults
+from barnabas.testing.locked_session import locked_session
 
 T = TypeVar("T")
 
@@ -49,25 +51,6 @@ OF_SEVERAL = {
     "controlled.shutdown.max.retries": "1",
     "zookeeper.session.timeout.ms": str(SESSION_MS),
 }
-
-
-class _SharedSession:
-    """A session that a broker uses from threads of its own: one call at a time in the store."""
-
-    def __init__(self, keeper: MemoryKeeper, lock: threading.RLock) -> None:
-        self._keeper = keeper
-        self._lock = lock
-
-    def __getattr__(self, name: str) -> object:
-        found = getattr(self._keeper, name)
-        if not callable(found):
-            return found
-
-        def call(*arguments: object, **options: object) -> object:
-            with self._lock:
-                return found(*arguments, **options)
-
-        return call
 
 
 class ReleasingNetwork(SystemNetwork):
@@ -136,6 +119,13 @@ class LocalBroker:
             return Replica(part.role.value, part.log.high_watermark, part.log.end_offset)
 
         return self.call(look)
+
+    def disk_fails(self) -> None:
+        def fail(broker: Broker) -> None:
+            for directory in tuple(broker.logs.log_directories):
+                directory.fail(OSError(errno.EIO, os.strerror(errno.EIO), directory.path))
+
+        self.call(fail)
 
     def metrics(self) -> str:
         from barnabas.broker.metrics import page
@@ -258,7 +248,7 @@ class LocalBrokers:
         def session(listener: Listener) -> Keeper:
             with self._lock:
                 local.session = MemoryKeeper(self._store, SESSION_MS, listener)
-            return cast(Keeper, _SharedSession(local.session, self._lock))
+            return locked_session(local.session, self._lock)
 
         settings = {**local.settings, "listeners": f"PLAINTEXT://{HOST}:{local.port}"}
         return Broker(

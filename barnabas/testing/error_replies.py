@@ -8,16 +8,18 @@ error is written into the reply, so that a reply of Metadata still has its broke
 import types
 from collections.abc import Iterable
 from typing import Annotated, Any, Union, get_args, get_origin
+from uuid import UUID
 
 from msgspec.structs import replace
 
 from barnabas.model.errors import Code
+from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.apis import APIS
 from barnabas.wire.codec import REQUIRED, Field, ProtocolMessage, Struct
 
 # Fetch, ListOffsets, Metadata, OffsetFetch, FindCoordinator, and all that describe or list.
 READS = frozenset(
-    (1, 2, 3, 9, 10, 15, 16, 18, 23, 29, 32, 35, 41, 46, 48, 50, 60, 61, 65, 66, 69, 74, 75)
+    (1, 2, 3, 9, 10, 15, 16, 18, 23, 29, 32, 35, 41, 46, 48, 50, 60, 61, 65, 66, 69, 74, 75, 77, 90)
 )
 PRODUCE = 0
 _SAME = {  # names of one thing in requests and responses
@@ -137,4 +139,6 @@ def _empty(annotation: Any, nullable_from: int, version: int) -> Any:
         return []
     if isinstance(kind, type) and issubclass(kind, Struct):
         return _mirrored(kind, None, Code.NONE, version)
+    if kind is UUID:
+        return NO_TOPIC_ID
     return kind() if kind in (int, str, bytes, bool, float) else b""

@@ -1,7 +1,7 @@
-"""Groups as a test sees them: the story of rebalances, members that expire, forced rebalances.
+"""Groups as a test sees them: their history of rebalances, members that expire, forced rebalances.
 
-`story` and `lag` go over the wire. `expire` and `rebalance` reach into the coordinator of a broker
-in this process: no client can ask for them.
+`rebalance_history` and `lag` go over the wire. `expire` and `rebalance` reach into the coordinator
+of a broker in this process: no client can ask for them.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from barnabas.client.finding import Finding
 from barnabas.client.groups.diagnosis import diagnose
 from barnabas.client.groups.report import GroupReport
 from barnabas.coordinators.groups.classic.group import ClassicGroup
-from barnabas.coordinators.groups.consumer.group import ConsumerGroup
+from barnabas.coordinators.groups.state import Group
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.words import duration
 from barnabas.wire.messages.describe_group_history import GroupHistoryRebalance
@@ -43,7 +43,7 @@ class Rebalance:
         )
 
 
-def story_of(report: GroupReport) -> list[Rebalance]:
+def rebalances_of(report: GroupReport) -> list[Rebalance]:
     return [_rebalance(entry) for entry in report.rebalances]
 
 
@@ -71,7 +71,7 @@ def group_text(report: GroupReport, findings: list[Finding]) -> str:
     for finding in findings:
         lines.append(f"  {finding.severity.value}: {finding.name}: {finding.text}.")
         lines.append(f"    remedy: {finding.remedy}.")
-    lines += [f"  {each}" for each in story_of(report)]
+    lines += [f"  {each}" for each in rebalances_of(report)]
     return "\n".join(lines)
 
 
@@ -116,7 +116,7 @@ def coordinates(broker: "Broker", group: str) -> bool:
         return False
 
 
-def _found(broker: "Broker", group: str) -> ClassicGroup | ConsumerGroup | None:
+def _found(broker: "Broker", group: str) -> Group | None:
     assert broker.coordination is not None
     return broker.coordination.shard_of(group).group(group)
 
@@ -133,7 +133,7 @@ def expire(broker: "Broker", group: str, member: int | str) -> str:
     return id_
 
 
-def _member_id(group: ClassicGroup | ConsumerGroup, member: int | str) -> str:
+def _member_id(group: Group, member: int | str) -> str:
     of = group.members.by_id if isinstance(group, ClassicGroup) else group.stored.members
     ids = sorted(of)
     if isinstance(member, str):
@@ -151,7 +151,7 @@ def rebalance(broker: "Broker", group: str) -> None:
     assert broker.coordination is not None
     if not isinstance(_found(broker, group), ClassicGroup):
         raise ValueError(
-            f"{group!r} is of the consumer protocol, whose members never all join again:"
+            f"{group!r} is not of the classic protocol, and its members never all join again:"
             " expire() one of them instead"
         )
     broker.coordination.run(group, lambda shard, caller, now: shard.rejoin_all(group, now), _CALL)

@@ -17,7 +17,7 @@ from barnabas.testing import groups as in_coordinator
 from barnabas.testing.brokers import LocalBroker, LocalBrokers, Replica
 from barnabas.testing.clock import RUNNING, TestClock
 from barnabas.testing.faults import Fault, Faults, api_key_of, code_of
-from barnabas.testing.groups import Rebalance, is_level, story_of, why_behind
+from barnabas.testing.groups import Rebalance, is_level, rebalances_of, why_behind
 from barnabas.testing.processes import BrokerProcesses
 from barnabas.testing.records import Data, encoded, headers_of, read_all, setting_text
 from barnabas.testing.report import report_of
@@ -224,9 +224,9 @@ class Kafka:
             lambda: why_behind(self.admin, group, lag),
         )
 
-    def story(self, group: str) -> list[Rebalance]:
+    def rebalance_history(self, group: str) -> list[Rebalance]:
         """The rebalances of a group, the oldest first, with their causes."""
-        return story_of(self.group(group))
+        return rebalances_of(self.group(group))
 
     def expire(self, group: str, member: int | str = 0) -> str:
         """The session of a member times out now; returns its id."""
@@ -322,12 +322,7 @@ class Kafka:
     # Faults
 
     def fail(
-        self,
-        api: str,
-        error: str | int,
-        *,
-        times: int | None = 1,
-        client: str | None = None,
+        self, api: str, error: str | int, *, times: int | None = 1, client: str | None = None
     ) -> None:
         """The next requests of this API are refused, and not carried out.
 
@@ -361,6 +356,12 @@ class Kafka:
     def disk_full(self, full: bool = True) -> None:
         """Every write to a log fails with "no space left on device"."""
         self._here("disk_full").disk.full = full
+
+    def disk_fails(self, broker: int | None = None) -> None:
+        """The disk of a broker has an error: its replicas are offline until it is killed and
+        started again.
+        """
+        self._here("disk_fails").by_id[self._chosen(broker)].disk_fails()
 
     def heal(self) -> None:
         """No more faults; paused brokers go on. Killed ones stay dead: `start()`."""

@@ -25,6 +25,7 @@ else:
 
 Int8 = Annotated[int, "int8"]
 Int16 = Annotated[int, "int16"]
+UInt16 = Annotated[int, "uint16"]
 Int32 = Annotated[int, "int32"]
 Int64 = Annotated[int, "int64"]
 Float64 = Annotated[float, "float64"]

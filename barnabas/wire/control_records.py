@@ -5,6 +5,7 @@ Always: a control batch that is no marker of a known kind is None, no error: Kaf
 Not here: whether a partition accepts a marker (log/), when one is sent (coordinators/transactions).
 """
 
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -33,16 +34,23 @@ def marker_batch(
     producer_id: int, producer_epoch: int, marker: EndMarker, timestamp: int
 ) -> bytearray:
     """A batch with nothing but the marker."""
-    writer = RecordWriter(HEADER_SIZE, MARKER_SIZE)
-    key = _KEY.pack(_VERSION, COMMIT if marker.commit else ABORT)
-    writer.append(key, _VALUE.pack(_VERSION, marker.coordinator_epoch), (), timestamp)
-    batch = writer.close()
+    batch = bytearray(_unsealed(marker.commit, marker.coordinator_epoch))
     attributes = TRANSACTIONAL | CONTROL
     seal(
         batch,
         (attributes, 0, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, 1),
     )
     return batch
+
+
+@lru_cache(maxsize=128)
+def _unsealed(commit: bool, coordinator_epoch: int) -> bytes:
+    """The batch without its header. Its record has the time of the header, so it is always the
+    same."""
+    writer = RecordWriter(HEADER_SIZE, MARKER_SIZE)
+    key = _KEY.pack(_VERSION, COMMIT if commit else ABORT)
+    writer.append(key, _VALUE.pack(_VERSION, coordinator_epoch), (), 0)
+    return bytes(writer.close())
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndMarker | None:

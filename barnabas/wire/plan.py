@@ -20,10 +20,20 @@ from barnabas.wire.codec import (
     Records,
     SlicedRecords,
     Struct,
+    UInt16,
 )
 
-FIXED = {Int8: "b", Int16: "h", Int32: "i", Int64: "q", Float64: "d", bool: "?", UUID: "16s"}
-WIDTH = {"b": 1, "h": 2, "i": 4, "q": 8, "d": 8, "?": 1, "16s": 16, "B": 1, "x": 1}
+FIXED = {
+    Int8: "b",
+    Int16: "h",
+    UInt16: "H",
+    Int32: "i",
+    Int64: "q",
+    Float64: "d",
+    bool: "?",
+    UUID: "16s",
+}
+WIDTH = {"b": 1, "h": 2, "H": 2, "i": 4, "q": 8, "d": 8, "?": 1, "16s": 16, "B": 1, "x": 1}
 
 
 class FieldKind(NamedTuple):

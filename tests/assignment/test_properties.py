@@ -19,7 +19,7 @@ from barnabas.model.ids import TopicPartition
 from tests.assignment.groups import ASSIGNORS, STICKY, Group, claiming
 from tests.share import IN_FULL
 
-EXAMPLES = settings(max_examples=100 if IN_FULL else 8, deadline=None)
+EXAMPLES = settings(max_examples=100 if IN_FULL else 5, deadline=None)
 EVEN = ("roundrobin", "sticky", "server uniform")
 LASTING = ("sticky", "cooperative-sticky", "server uniform")
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from io import StringIO
 from pathlib import Path
 from threading import RLock
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.cluster.peers import Peers
@@ -22,6 +22,7 @@ from barnabas.system.clock import SystemClock
 from barnabas.system.disk import SystemDisk
 from barnabas.system.logs import Logger
 from barnabas.system.network import SystemNetwork
+from barnabas.testing.locked_session import locked_session
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.broker.running import creatable
@@ -31,25 +32,6 @@ WAIT_S_MAX = 60
 ANSWER_MS_MAX = 60_000
 NOBODY = BrokerId(-7)  # the id under which a test calls brokers
 R = TypeVar("R", bound=ProtocolMessage)
-
-
-class Shared:
-    """A session that brokers use from threads of their own: one call at a time in the store."""
-
-    def __init__(self, keeper: MemoryKeeper, lock: RLock) -> None:
-        self._keeper = keeper
-        self._lock = lock
-
-    def __getattr__(self, name: str) -> object:
-        found = getattr(self._keeper, name)
-        if not callable(found):
-            return found
-
-        def call(*arguments: object, **options: object) -> object:
-            with self._lock:
-                return found(*arguments, **options)
-
-        return call
 
 
 class Clustered:
@@ -75,7 +57,7 @@ class Clustered:
         def session(listener: Listener) -> Keeper:
             with self.lock:
                 opened = self.sessions[id_] = MemoryKeeper(self.store, 2_000, listener)
-            return cast(Keeper, Shared(opened, self.lock))
+            return locked_session(opened, self.lock)
 
         wanted = {
             "node.id": str(id_),

@@ -32,6 +32,12 @@ TRANSACTIONS = (
     "barnabas.broker.transactions", "barnabas.coordinators.transactions",
     "barnabas.log.transactions.append", "barnabas.log.transactions.verification",
 )  # fmt: skip
+SHARE = ("barnabas.broker.share", "barnabas.coordinators.share")
+STREAMS = (
+    "barnabas.broker.groups.internal_topics", "barnabas.coordinators.groups.streams",
+    "barnabas.wire.messages.streams_group_heartbeat",
+)  # fmt: skip
+DELAY = ("barnabas.broker.delivery_delay", "barnabas.log.visible_end")
 GROUPS = ("barnabas.broker.groups", "barnabas.coordinators")
 OTHER_COMMANDS = tuple(f"barnabas.cli.{name}" for name in ("demo", "produce", "topic", "group"))
 CONSOLE = ("barnabas.console", "jinja2", "starlette", "uvicorn")
@@ -53,6 +59,33 @@ CLAIMS = [
     Claim("barnabas/console/__init__.py", "or by a client", PACKAGE, CONSOLE),
     Claim(
         "docs/adr/0022-a-lone-broker-runs-no-cluster-code.md", "None of it is imported", UP, CLUSTER
+    ),
+    Claim(
+        "docs/adr/0049-a-program-beside-the-brokers-runs-managed-lakes.md",
+        "a broker imports neither Spark nor pyarrow nor a catalog",
+        PLAIN,
+        ("pyspark", "pyarrow", "pyiceberg", "deltalake", "barnabas.pipeline"),
+    ),
+    Claim(
+        "docs/adr/0050-delay-delivery-at-the-end-that-readers-see.md",
+        "the modules are not imported",
+        PLAIN,
+        DELAY,
+    ),
+    Claim("barnabas/broker/share/__init__.py", "never imports any of it", PLAIN, SHARE),
+    Claim(
+        "barnabas/broker/authorization/share_records.py", "imports none of their code", PLAIN, SHARE
+    ),
+    Claim("docs/QUEUES.md", "without share groups imports none of this", PLAIN, SHARE),
+    Claim("docs/GROUPS.md", "a broker without streams groups imports none of it", PLAIN, STREAMS),
+    Claim(
+        "barnabas/coordinators/groups/streams/__init__.py",
+        "without streams groups never imports any of it",
+        PLAIN,
+        STREAMS,
+    ),
+    Claim(
+        "barnabas/coordinators/groups/state.py", "imported with the first of them", PLAIN, STREAMS
     ),
     Claim("docs/ARCHITECTURE.md", "imports none of this", UP, CLUSTER),
     Claim("docs/ARCHITECTURE.md", "A broker without groups never imports any of it", UP, GROUPS),
@@ -139,7 +172,9 @@ OTHER_SENTENCES = {
     "docs/adr/0014-compaction-runs-in-its-own-process.md",  # what another design would import
     "docs/adr/0028-fork-the-brokers-of-one-machine.md",  # what forking saves; test_forked.py
     "docs/adr/0033-compile-the-connection-not-the-coordinator.md",  # the time of a compiled module
+    "docs/BENCHMARKS.md",  # the time of imports
     "barnabas/cli/brokers/forked.py",
+    "barnabas/console/pages/routes.py",  # pages of the console
     "barnabas/pipeline/formats/protobuf.py",  # imports of .proto files
     "barnabas/pipeline/formats/registry.py",
 }

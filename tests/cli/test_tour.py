@@ -1,12 +1,18 @@
-"""The tour: every claim of a chapter holds. Here a share; `make tour` runs all."""
+"""The tour: every claim of each chapter holds, chapter by chapter and in one run."""
 
-import os
+import re
 
 import pytest
 
 from barnabas.cli.app import run
 
-CHAPTERS = (2, 5, 9, 12) if not os.environ.get("WHOLE_TOUR") else tuple(range(1, 16))
+QUICK = (2, 5, 9, 12)  # the others run in `make slow`
+CHAPTERS = [
+    pytest.param(number, marks=() if number in QUICK else pytest.mark.slow)
+    for number in range(1, 16)
+]
+MINUTES_MAX = 15
+ROLES = ("absent", "assigned", "closed", "follower", "leader", "offline")
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -17,6 +23,23 @@ def test_what_a_chapter_says_is_so(chapter: int, capfd: pytest.CaptureFixture[st
     if chapter == 5:
         states = ("CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Stable")
         assert f"States of groups seen: {', '.join(states)}." in said
+    if chapter == 10:
+        assert f"Roles of replicas seen: {', '.join(ROLES)}." in said
+
+
+@pytest.mark.slow
+def test_the_whole_tour_shows_every_state_of_a_group_and_the_roles_of_a_replica(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["tour", "--auto"]) == 0, capfd.readouterr()
+    said = capfd.readouterr().out
+    states = ("CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Stable")
+    assert f"States of groups seen: {', '.join(states)}." in said
+    assert f"Roles of replicas seen: {', '.join(ROLES)}." in said
+    found = re.search(r"^(\d+) claims hold, after (\d+) s\.$", said, re.MULTILINE)
+    assert found is not None
+    assert int(found[1]) >= 72
+    assert int(found[2]) < MINUTES_MAX * 60
 
 
 def test_chapters_are_listed_and_others_are_refused(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
 """`barnabas up` and `barnabas demo`."""
 
+import json
 import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -130,3 +132,30 @@ def _data_directory(pid: int) -> str:
         if found := re.match(r"(/\S*/barnabas-[^/]+)/", target):
             return found[1]
     raise AssertionError("no data directory is open")
+
+
+def test_a_port_in_use_and_a_bad_directory_are_one_line_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        for given, said in (
+            (("--listen", at, "--data", str(tmp_path / "data")),
+             f"cannot listen on {at}: Address already in use: another program uses this port: stop"
+             " that program, or listen on another port (0 picks a free one)"),
+            (("--listen", "127.0.0.1:0", "--metrics", at, "--data", str(tmp_path / "data")),
+             f"cannot listen on {at}: Address already in use: another program uses this port: stop"
+             " that program, or listen on another port (0 picks a free one)"),
+            (("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file")),
+             f"data directory {tmp_path}/file: File exists: it is a file, or below one: name"
+             " another directory (--data, or log.dirs)"),
+            (("--listen", "127.0.0.1:0", "--data", "/proc/nope"),
+             "data directory /proc/nope: No such file or directory: name another directory (--data,"
+             " or log.dirs)"),
+        ):  # fmt: skip
+            ended = barnabas("up", *given)
+            assert ended.code == 1
+            (line,) = ended.err.splitlines()
+            assert json.loads(line)["reason"] == said
+        ended = barnabas("console", "--listen", at)
+    assert ended.code == 1
+    assert ended.err.startswith(f"barnabas: cannot listen on {at}: Address already in use: another")

@@ -12,6 +12,10 @@ from typing import Protocol
 
 import pytest
 
+from barnabas.client.blocking import open_cluster
+from barnabas.client.blocking.net import run
+from barnabas.model.errors import InvalidRequest
+from barnabas.wire.messages.share_fetch import ShareFetchRequest
 from tests.process import BROKERS, KEPT, running_broker
 from tests.secured import SECURED
 from tests.support import kafka as kafka_peer
@@ -25,6 +29,9 @@ OPTIONS = {
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "200",
 }
 
 
@@ -103,6 +110,14 @@ def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OwnBr
         yield own
     finally:
         own.stop()
+
+
+def skip_without_share_groups(served: Served) -> None:
+    with open_cluster({}, {"bootstrap_servers": served.bootstrap_servers}) as cluster:
+        try:
+            run(cluster.anyone()).version_of(ShareFetchRequest.api_key)
+        except InvalidRequest:
+            pytest.skip("this broker does not offer ShareFetch")
 
 
 @pytest.fixture

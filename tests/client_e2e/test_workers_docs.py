@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import barnabas.sync
-from tests.client_e2e.conftest import Served
+from tests.client_e2e.conftest import Served, skip_without_share_groups
 from tests.support.cache import ROOT
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/WORKERS.md").read_text(), re.DOTALL)
@@ -21,8 +21,14 @@ DEADLINE_S = 90
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_handles_every_record(served: Served, topic: str, number: int) -> None:
     servers = served.bootstrap_servers
+    shares = "share=True" in EXAMPLES[number]
+    if shares:
+        skip_without_share_groups(served)
     with barnabas.sync.Admin(bootstrap_servers=servers) as admin:
         admin.create_topic(topic, partitions=2)
+        if shares:
+            earliest = {"share.auto.offset.reset": "earliest"}
+            admin.alter_group(f"{topic}-shipping", put=earliest)
     with barnabas.sync.Producer(bootstrap_servers=servers) as producer:
         for amount in range(20):
             producer.send(topic, b"%d" % amount, key=b"customer-%d" % (amount % 3))

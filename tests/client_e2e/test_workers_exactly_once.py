@@ -330,11 +330,20 @@ def produced(servers: str, topic: str) -> tuple[set[str], set[str]]:
 
 
 async def check_all(servers: str, topic: str, good: set[str], bad: set[str]) -> None:
-    out = await asyncio.to_thread(written, servers, f"{topic}.out")
-    counts = Counter((message.value or b"").decode() for message in out)
+    expected = {f"{value}#{copy}" for value in good for copy in range(COPIES)}
+    counts: Counter[str] = Counter()
+
+    def all_written() -> bool:
+        """The end of a transaction is answered before its markers are in all partitions."""
+        nonlocal counts
+        out = written(servers, f"{topic}.out")
+        counts = Counter((message.value or b"").decode() for message in out)
+        return counts.keys() >= expected
+
+    await asyncio.to_thread(until, all_written)
     doubled = [one for one in counts.items() if one[1] > 1]
     assert not doubled, f"{len(doubled)} are written twice: {doubled[:5]}"
-    assert set(counts) == {f"{value}#{copy}" for value in good for copy in range(COPIES)}
+    assert set(counts) == expected
     dead = await letters_in(servers, f"{topic}.dlq")
     assert sorted((message.value or b"").decode() for message, _ in dead) == sorted(bad)
     for message, trail in dead:

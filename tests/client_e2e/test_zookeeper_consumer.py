@@ -250,7 +250,7 @@ def test_mistakes_are_said_in_words(options: dict[str, Any], says: str, tmp_path
     file.touch()
     with pytest.raises(InvalidRequest, match=says):
         ZookeeperConsumer("t", **{"group_id": "g", "keeper_file": str(file), **options})
-    with pytest.raises(InvalidRequest, match="nothing to read"):
+    with pytest.raises(InvalidRequest, match="patterns are for a Consumer"):
         ZookeeperConsumer("^t.*", group_id="g", keeper_file=str(file))
 
 

@@ -108,9 +108,9 @@ class CopierProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise TimeoutError(f"{self.task.name} goes on after SIGTERM: {self.story()}") from None
+            raise TimeoutError(f"{self.task.name} ignores SIGTERM: {self.diagnosis()}") from None
 
-    def story(self) -> str:
+    def diagnosis(self) -> str:
         """The last lines that it has written."""
         text = self._log.read_text(errors="replace") if self._log.exists() else ""
         ended = self._process.poll() if self._process is not None else "not running"
@@ -139,5 +139,5 @@ class Copiers:
         for each in self.all:
             each.kill()
 
-    def story(self) -> str:
-        return "\n".join(each.story() for each in self.all)
+    def diagnosis(self) -> str:
+        return "\n".join(each.diagnosis() for each in self.all)

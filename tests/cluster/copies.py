@@ -171,9 +171,9 @@ class CopyRun:
         self._write(records)
         before = self.reader.count
         self._until(before + records // 4)
-        story = self._harm(fault)
+        transcript = self._harm(fault)
         self._until(self._written)
-        return story
+        return transcript
 
     def _write(self, records: int) -> None:
         for number in range(self._written, self._written + records):
@@ -199,15 +199,15 @@ class CopyRun:
             offsets = admin.group_offsets(GROUP)
         return (
             f"{self.reader.count} of {count} records copied, next {self.reader.next}, group at"
-            f" {offsets}, open {open_}\n{self.copiers.story()}"
+            f" {offsets}, open {open_}\n{self.copiers.diagnosis()}"
         )
 
     def _harm(self, fault: str) -> str:
         if fault in KINDS:
             goes = min(self.reader.count + 1, self._written)
-            story = KINDS[fault](self.cluster, self._random, lambda: self._until(goes))
+            transcript = KINDS[fault](self.cluster, self._random, lambda: self._until(goes))
             self.cluster.wait_whole()
-            return story
+            return transcript
         some = self.copiers.all
         if fault == "copier-replaced":
             return self._replace(self._random.choice(some))
@@ -234,7 +234,7 @@ class CopyRun:
             self.reader.read()
             return zombie.has_ended() or self.reader.count >= self._written
 
-        until(is_over, lambda: f"not fenced: {copier.story()}", ROUND_S_MAX)
+        until(is_over, lambda: f"not fenced: {copier.diagnosis()}", ROUND_S_MAX)
         zombie.kill()
         return copier.task.name
 
@@ -298,21 +298,21 @@ def run_copies(
         tempfile.mkdtemp(prefix="barnabas-copies-", dir=MEMORY if MEMORY.is_dir() else None)
     )
     run = CopyRun(directory, VARIANTS[name], size, random)
-    story: list[str] = []
+    transcript: list[str] = []
     started = time.monotonic()
     try:
         run.start()
         for fault in order:
-            story.append(fault)
+            transcript.append(fault)
             at = time.monotonic()
-            story[-1] = f"{fault}: {run.round(fault, records // len(order))}"
-            say(f"  {story[-1]} ({time.monotonic() - at:.1f} s)")
+            transcript[-1] = f"{fault}: {run.round(fault, records // len(order))}"
+            say(f"  {transcript[-1]} ({time.monotonic() - at:.1f} s)")
             done.faults[fault] += 1
-        story.append("the end")
+        transcript.append("the end")
         run.finish()
     except Exception as problem:
         raise Violation(
-            f"{name}, seed {seed} ({'; '.join(story)}): {problem}\nkept: {directory}"
+            f"{name}, seed {seed} ({'; '.join(transcript)}): {problem}\nkept: {directory}"
         ) from problem
     finally:
         run.abandon()

@@ -84,7 +84,7 @@ class Worker(ABC):
         if self._thread.is_alive():
             raise Violation(f"{self.name} does not come to an end in {FINISH_S:.0f} s")
 
-    def story(self) -> str:
+    def diagnosis(self) -> str:
         """What it says of itself, for whoever looks into a run that is stuck."""
         return ""
 
@@ -253,7 +253,7 @@ class LoadConsumer(Worker):
 class RdkafkaReader(LoadConsumer):
     _statistics = ""
 
-    def story(self) -> str:
+    def diagnosis(self) -> str:
         """How each partition stands with librdkafka."""
         if not self._statistics:
             return ""

@@ -178,7 +178,7 @@ class Cluster:
         return len(answer.brokers) == len(self.members) and all(s.whole for s in states.values())
 
     def wait_whole(self) -> None:
-        until(self.whole, lambda: f"not whole again: {self._story()}", WHOLE_S_MAX)
+        until(self.whole, lambda: f"not whole again: {self._diagnosis()}", WHOLE_S_MAX)
 
     def wait_settled(self) -> None:
         """Whole, and for so long that no leader is about to find a follower late."""
@@ -190,9 +190,9 @@ class Cluster:
                 since = time.monotonic()
             return time.monotonic() - since > SETTLED_S
 
-        until(settled, lambda: f"not settled: {self._story()}", WHOLE_S_MAX)
+        until(settled, lambda: f"not settled: {self._diagnosis()}", WHOLE_S_MAX)
 
-    def _story(self) -> str:
+    def _diagnosis(self) -> str:
         try:
             answer = self.metadata()
             wrong = {place: state for place, state in self.states().items() if not state.whole}
@@ -239,7 +239,7 @@ class Cluster:
         places = [(name, number) for number in range(partitions)]
         until(
             lambda: all(p in (s := self.states()) and s[p].whole for p in places),
-            lambda: f"topic {name} is not whole: {self._story()}",
+            lambda: f"topic {name} is not whole: {self._diagnosis()}",
             WHOLE_S_MAX,
         )
 

@@ -94,12 +94,14 @@ class Arena:
         if kind in DISK_KINDS:  # no cluster bears the loss of a disk that alone was in sync
             self._hurt_disks = True
             self.cluster.wait_settled()
-        story = KINDS[kind](self.cluster, self._random, lambda: self._go_on(self._acknowledged_to))
+        transcript = KINDS[kind](
+            self.cluster, self._random, lambda: self._go_on(self._acknowledged_to)
+        )
         self.cluster.wait_whole()
         self._go_on(self._acknowledged_to)
         self._go_on(self._read_to)
         self.look()
-        return story
+        return transcript
 
     # Going on
 
@@ -126,9 +128,9 @@ class Arena:
 
         def stuck() -> str:
             left = [what for what, now in measure().items() if now <= before[what]]
-            stories = [story for worker in self.workers if (story := worker.story())]
+            diagnoses = [said for worker in self.workers if (said := worker.diagnosis())]
             stacks = [worker.stack() for worker in self.workers]
-            return f"no progress: {left}; {'; '.join((*stories, *stacks))}"
+            return f"no progress: {left}; {'; '.join((*diagnoses, *stacks))}"
 
         until(further, stuck, PROGRESS_S_MAX)
 
@@ -159,6 +161,12 @@ class Arena:
         end = -1
         deadline = time.monotonic() + PROGRESS_S_MAX
         while end < 0 or offset < end:
+            # On a starved machine all sessions may have expired since the cluster was whole.
+            until(
+                lambda: self.cluster.states()[place].leader >= 0,
+                f"{place} has no leader",
+                max(0.0, deadline - time.monotonic()),
+            )
             with self.cluster.leader_client(place) as client:
                 data = client.fetch(place[0], offset, partition=place[1])
             if data.error_code == Code.NOT_LEADER_OR_FOLLOWER and time.monotonic() < deadline:
@@ -269,22 +277,22 @@ def _rounds(
         (directory / "server").mkdir()
         server = Zookeeper(directory / "server")
     arena = Arena(directory / "cluster", Random(f"{seed} {number}"), brokers, server)
-    story: list[str] = []
+    transcript: list[str] = []
     try:
         arena.start()
         for kind in kinds:
-            story.append(kind)
+            transcript.append(kind)
             started = time.monotonic()
-            story[-1] = f"{kind}: {arena.round(kind)}"
+            transcript[-1] = f"{kind}: {arena.round(kind)}"
             done.seconds.append(time.monotonic() - started)
-            say(f"  {story[-1]} ({done.seconds[-1]:.1f} s)")
+            say(f"  {transcript[-1]} ({done.seconds[-1]:.1f} s)")
             done.faults[kind] += 1
-        story.append("the end")
+        transcript.append("the end")
         arena.finish()
     except Exception as problem:
         raise Violation(
-            f"seed {seed}, cluster {number}, round {len(story)} ({'; '.join(story[-4:])}):"
-            f" {problem}\nkept: {directory}"
+            f"seed {seed}, cluster {number}, round {len(transcript)}"
+            f" ({'; '.join(transcript[-4:])}): {problem}\nkept: {directory}"
         ) from problem
     finally:
         arena.abandon()

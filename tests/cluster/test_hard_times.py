@@ -121,10 +121,10 @@ class Load:
     def goes_on(self) -> None:
         """Until all that is sent now is acknowledged, and then some."""
         target = self.sent + 50
-        until(lambda: self.acknowledged >= target or self.problems, self.story, WAIT_S)
+        until(lambda: self.acknowledged >= target or self.problems, self.diagnosis, WAIT_S)
         assert not self.problems, self.problems
 
-    def story(self) -> str:
+    def diagnosis(self) -> str:
         return f"{self.acknowledged} of {self.sent} acknowledged: {self._cluster.states()}"
 
     def end(self) -> None:
@@ -274,7 +274,7 @@ def test_replicas_move_under_load_while_a_broker_is_killed_in_the_middle_of_it(
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         create(admin, "t", [1, 2, 3], min_insync_replicas="1")
         with load(cluster, "t", b"." * 1000) as running:
-            until(lambda: running.acknowledged > LARGE_RECORDS, running.story)
+            until(lambda: running.acknowledged > LARGE_RECORDS, running.diagnosis)
             victim = {"source": 1, "target": 4, "controller": cluster.controller()}[who]
             moved = barnabas(
                 *("cluster", "reassign", "t:0=4,2,3", "--throttle", "1000000"),

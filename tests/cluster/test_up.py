@@ -84,7 +84,7 @@ def test_a_topic_is_described_with_leaders_in_sync_sets_and_lag(cluster: Cluster
 
 
 def bystander(cluster: ClusterProcess) -> dict[str, Any]:
-    """A broker that is not controller: the story of the one that is goes on."""
+    """A broker that is not controller: the controller continues."""
     found: dict[str, Any] = next(b for b in status(cluster)["brokers"] if not b["controller"])
     return found
 

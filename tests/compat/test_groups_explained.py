@@ -249,9 +249,8 @@ def test_7_two_members_with_one_instance_id(situation: Situation) -> None:
 def test_8_a_member_that_holds_up_a_rebalance(situation: Situation) -> None:
     situation.create(2)
     situation.write(100, 0, 1)
-    situation.add("ponderous", work_ms=8_000)
+    situation.add("ponderous", work_ms=40_000)  # long enough for a newcomer that starts slowly
     situation.wait_stable(1)
-    situation.wait(lambda now: any(each["committed"] for each in now["partitions"]))
     situation.add("newcomer")
     text = situation.wait_explained("slow-rebalance")
     assert "ponderous" in text

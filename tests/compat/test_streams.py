@@ -33,7 +33,8 @@ def instances(
         made = []
         for number in range(2):
             home = tmp_path / f"instance-{number}"
-            instance = StreamsInstance(kafka_streams, servers, topic, target, topic, home)
+            arguments = (servers, topic, target, topic)
+            instance = StreamsInstance(kafka_streams, "Count", home, arguments)
             stack.callback(instance.kill)
             made.append(instance)
         yield made
@@ -65,7 +66,7 @@ def test_a_count_is_exact_through_kills_and_restarts(
 
         until(
             enough,
-            lambda: f"{reader.read()} of {written}: {first.story()}\n{second.story()}",
+            lambda: f"{reader.read()} of {written}: {first.diagnosis()}\n{second.diagnosis()}",
             COUNTED_S_MAX,
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 import barnabas
 from barnabas.config import broker, client, client_metrics, group, topic
 from barnabas.config.option import Option, Scope
+from barnabas.config.streams.group_options import LARGEST
 
 PACKAGE = Path(barnabas.__file__).parent
 CLIENT_FOLDERS = ("cli", "client", "pipeline")
@@ -44,9 +45,18 @@ def options_read() -> dict[Scope, set[str]]:
         }
         for scope, options in SCOPES.items()
     }
-    for option in topic.OPTIONS.values():
-        if option.name in read[Scope.TOPIC]:
-            read[Scope.BROKER].update(option.synonyms)
+    # What a topic says to its pipeline.
+    read[Scope.TOPIC].update(
+        option.name
+        for option in topic.OPTIONS.values()
+        if option.name in topic.OWN and option.attribute in client_attributes
+    )
+    for scope, given in ((Scope.TOPIC, topic.OPTIONS), (Scope.GROUP, group.OPTIONS)):
+        for option in given.values():
+            if option.name in read[scope]:
+                read[Scope.BROKER].update(option.synonyms)
+    read[Scope.BROKER].update(bound.name for pair in group.BOUNDS.values() for bound in pair)
+    read[Scope.BROKER].update(bound.name for bound in LARGEST.values())
     for scope in (Scope.BROKER, Scope.CLIENT):
         for option in SCOPES[scope]:
             if option.name in read[scope]:

@@ -1,6 +1,6 @@
 """A console per test, on a broker that the tests of a module share."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -11,6 +11,8 @@ from barnabas.console.application import Application, ConsoleOptions
 from barnabas.console.serving import application, console_access
 from tests.console.asgi import Answer, ask
 from tests.process import BrokerProcess
+from tests.support.browser import chromium
+from tests.support.cache import Missing
 
 Ask = Callable[..., Awaitable[Answer]]
 StartConsole = Callable[..., Application]
@@ -51,3 +53,12 @@ async def get(start_console: StartConsole) -> Ask:
         return await ask(guarded, path, **given)
 
     return of
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    try:
+        with chromium() as running:
+            yield running
+    except Missing as missing:
+        pytest.skip(str(missing))

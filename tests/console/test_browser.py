@@ -14,8 +14,7 @@ import pytest
 
 from barnabas.sync import Admin, Consumer, Producer
 from tests.conftest import _or_skip
-from tests.support.browser import axe, chromium
-from tests.support.cache import Missing
+from tests.support.browser import axe
 
 pytestmark = pytest.mark.slow
 
@@ -50,15 +49,6 @@ def console_process(servers: str, *options: str, **env: str) -> Iterator[str]:
             yield said[1]
         finally:
             process.terminate()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    try:
-        with chromium() as running:
-            yield running
-    except Missing as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="module", params=["barnabas", "kafka"])
@@ -268,7 +258,8 @@ def test_a_login_needs_the_token(console: Console) -> None:
 OF_GROUP = f"/groups/{quote(GROUP, safe='')}"
 PAGES = (
     "/", "/topics", "/topics?q=nothing-has-this-name", "/topics/orders",
-    "/topics/orders/config?all=1", "/topics/orders/records", "/topics/orders/0/1",
+    "/topics/orders/config?all=1", "/topics/orders/log", "/clients",
+    "/topics/orders/records", "/topics/orders/0/1",
     "/topics/orders/0/1?view=hex", "/topics/orders/produce", "/topics/orders/delete", "/groups",
     OF_GROUP, f"{OF_GROUP}/seek", "/brokers", "/events", "/transactions", "/dlq",
     "/dlq/orders.dlq", "/pipelines", "/sql", "/sql?q=select+1&plain=1", "/nope",

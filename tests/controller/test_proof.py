@@ -152,6 +152,43 @@ def test_a_leader_that_is_elected_alone_keeps_the_in_sync_set_until_it_answers(
     assert world.state("t").leader == 2
 
 
+def test_a_leader_by_proof_keeps_the_other_complete_members_until_it_answers(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    """Broker 2 reported its log, was then killed and lost its disk; its session has not ended."""
+    all_away(world)
+    world.up(4)
+    other = world.elect(4)
+    world.reports = {2: killed(100)}
+    world.up(2)
+    other.brokers_changed()
+    assert world.state("t").leader == NO_LEADER, "the others may have more"
+    world.reports = {1: killed(90), 2: None, 3: killed(80)}
+    world.up(1, 3)
+    other.brokers_changed()
+    assert (world.state("t").leader, world.state("t").isr) == (2, (2, 1, 3))
+    world.down(2)
+    world.reports = {1: killed(90), 2: ABSENT, 3: killed(80)}
+    world.up(2, disk="new")
+    other.brokers_changed()
+    assert (world.state("t").leader, world.state("t").isr) == (1, (1,)), "it has answered"
+
+
+def test_a_requested_election_by_proof_leaves_no_member_of_an_old_registration(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    """Broker 3 is registered and does not answer: nothing else would shrink the set."""
+    all_away(world)
+    world.up(4)
+    other = world.elect(4)
+    world.reports = {1: killed(90), 2: killed(100), 3: None}
+    world.up(1, 2, 3)
+    other.brokers_changed()
+    assert world.state("t").leader == NO_LEADER
+    assert other.do(lambda m, now: m.elect(ElectionKind.UNCLEAN, [T0], now)) == {T0: None}
+    assert (world.state("t").leader, world.state("t").isr) == (2, (2,))
+
+
 def test_an_in_sync_set_shrinks_to_a_leader_that_answers(
     world: World, active_controller: ControllerAtWork
 ) -> None:
@@ -231,6 +268,21 @@ def test_replicas_that_left_below_min_insync_stay_eligible(
     other.brokers_changed()
     state = world.state("safe")
     assert (state.leader, state.isr, state.elr) == (2, (2,), ())
+
+
+def test_a_move_within_the_same_replicas_leaves_them_eligible(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    """Otherwise the last one could lose its disk after the move, and nobody could lead."""
+    active_controller.create("safe", placed=[[1, 2, 3]], min_insync_replicas="2")
+    for broker in (3, 2):
+        world.down(broker)
+        active_controller.brokers_changed()
+    name = TopicPartition("safe", 0)
+    wanted = ReassignmentRequest(name, tuple(map(BrokerId, (3, 2, 1))))
+    said = active_controller.do(lambda m, now: m.reassign([wanted], True, now))
+    assert said == {name: None}
+    assert (world.state("safe").isr, world.state("safe").elr) == ((1,), (2,))
 
 
 def test_fewer_needed_in_sync_end_eligibility_before_they_hold(

@@ -255,8 +255,8 @@ def test_a_leader_shrinks_and_expands_the_isr(
         UpdateMetadataRequest
     }, "the leader knows by the answer"
     assert verdict(propose(active_controller, [1, 2, 3])) is Code.NONE
-    story = list(active_controller.machine.history)[-2:]
-    assert [(entry.what, entry.cause) for entry in story] == [
+    last = list(active_controller.machine.history)[-2:]
+    assert [(entry.what, entry.cause) for entry in last] == [
         ("isr shrunk", "leader 1 reports that broker 3 fell behind"),
         ("isr expanded", "leader 1 reports that broker 3 caught up"),
     ]

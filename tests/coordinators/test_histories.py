@@ -10,7 +10,7 @@ import pytest
 from tests.coordinators.histories import live
 from tests.share import IN_FULL, run_seeds
 
-HISTORIES = int(os.environ.get("HISTORIES", "500" if IN_FULL else "40"))
+HISTORIES = int(os.environ.get("HISTORIES", "500" if IN_FULL else "20"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 20
 

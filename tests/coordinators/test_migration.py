@@ -61,7 +61,7 @@ def shares(call: Call) -> list[int]:
 
 def group(w: World) -> ClassicGroup | ConsumerGroup:
     found = w.shard.group(GROUP)
-    assert found is not None
+    assert isinstance(found, ClassicGroup | ConsumerGroup)
     return found
 
 

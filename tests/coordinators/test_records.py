@@ -100,7 +100,7 @@ def test_every_version_that_ever_was_is_read(version: int) -> None:
 
 
 def test_records_of_kinds_to_come_are_passed_over() -> None:
-    assert decode(b"\0\x0b\0\x01g", b"\0\0whatever") is None
+    assert decode(b"\0\x18\0\x01g", b"\0\0whatever") is None
 
 
 @pytest.mark.parametrize(

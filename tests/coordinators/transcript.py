@@ -5,6 +5,8 @@ Commands, and what follows from them:
     topic NAME PARTITIONS           create a topic, or give it more partitions
     limits NAME=NUMBER ...          limits of groups; the first command, if it is there
     CLIENT API [NAME=VALUE ...]     a request; see the methods `_join_group` and so on
+    share state begun               the share coordinator does what it was asked, or refuses
+    share state refused
     CLIENT restarts                 the client forgets its member id and generation
     wait 3s, wait 500ms             time passes
     coordinator moves               another broker reads the log and continues
@@ -32,6 +34,21 @@ from barnabas.coordinators.groups.consumer.records import (
 from barnabas.coordinators.groups.consumer.states import MemberState
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.records import GroupRecord, OffsetRecord, Record, decode
+from barnabas.coordinators.groups.share.records import (
+    SHARE_CURRENT_KEY,
+    SHARE_EPOCH_KEY,
+    SHARE_MEMBER_KEY,
+    SHARE_STATE_KEY,
+    SHARE_TARGET_EPOCH_KEY,
+    SHARE_TARGET_KEY,
+    ShareCurrentValue,
+    ShareEpochValue,
+    ShareGroupRecord,
+    ShareMemberValue,
+    ShareStateValue,
+    ShareTargetEpochValue,
+    ShareTargetValue,
+)
 from barnabas.coordinators.groups.subscription import partitions_of
 from barnabas.coordinators.runtime import ShardReply
 from barnabas.model.errors import Code
@@ -39,6 +56,7 @@ from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbe
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.leave_group import LeaveGroupResponse
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
+from barnabas.wire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from barnabas.wire.records import decode_batch
 from tests.coordinators.world import (
@@ -55,6 +73,15 @@ from tests.coordinators.world import (
 from tests.transcripts import ms_of, options_of
 
 Options = dict[str, str]
+HEARTBEATS = (ConsumerGroupHeartbeatResponse, ShareGroupHeartbeatResponse)
+_SHARE_KINDS = {
+    SHARE_MEMBER_KEY: "member",
+    SHARE_EPOCH_KEY: "share group",
+    SHARE_TARGET_EPOCH_KEY: "epoch of the targets of",
+    SHARE_TARGET_KEY: "target of",
+    SHARE_CURRENT_KEY: "assignment of",
+    SHARE_STATE_KEY: "share state of group",
+}
 
 
 class Client:
@@ -112,6 +139,10 @@ class Session:
                 self._waiting_since = None
             case ["coordinator", "moves"]:
                 self._world.start()
+            case ["share", "state", how]:
+                for _, epoch, keys in self._world.initialize(refused=how == "refused"):
+                    found = ", ".join(f"{self._topics.name_of(id_)}:{n}" for id_, n in keys)
+                    self._report(f"share state of {found}, state epoch {epoch}: {how}")
             case ["log", "fails"]:
                 self._world.journal.error = broken_disk()
             case ["log", "works"]:
@@ -159,6 +190,7 @@ class Session:
             "Heartbeat": self._heartbeat,
             "LeaveGroup": self._leave_group,
             "ConsumerGroupHeartbeat": self._consumer_group_heartbeat,
+            "ShareGroupHeartbeat": self._share_group_heartbeat,
             "OffsetCommit": self._offset_commit,
             "OffsetFetch": self._offset_fetch,
         }
@@ -209,6 +241,17 @@ class Session:
         epoch = -1 if "leaves" in options else client.epoch
         self._world.beat(client.member, epoch, owned=owned, client=client.name)
 
+    def _share_group_heartbeat(self, client: Client, options: Options) -> None:
+        """joins topics=t,u, or topics=t (another subscription), epoch=1, leaves"""
+        client.member = client.member or client.name
+        topics = options["topics"].split(",") if "topics" in options else None
+        epoch = int(options.get("epoch", client.epoch))
+        if "joins" in options:
+            topics, epoch = topics or ["t"], 0
+        if "leaves" in options:
+            epoch = -1
+        self._world.share(client.member, epoch, topics=topics, client=client.name)
+
     def _offset_commit(self, client: Client, options: Options) -> None:
         """t:0=42"""
         for where, offset in options.items():
@@ -235,7 +278,9 @@ class Session:
             client.member = response.member_id or client.member
             if response.error_code == Code.NONE:
                 client.epoch = response.generation_id
-        elif isinstance(response, ConsumerGroupHeartbeatResponse):
+        elif isinstance(response, ConsumerGroupHeartbeatResponse) or (
+            isinstance(response, ShareGroupHeartbeatResponse) and not response.error_code
+        ):
             client.epoch = response.member_epoch
         text = "".join(_response(response, self._topics))
         self._report(f"{client.name} <- {api}: {text}")
@@ -293,9 +338,9 @@ def _response(response: Any, topics: Cluster) -> Iterator[str]:
             yield ", members " + " ".join(each.member_id for each in response.members)
     elif isinstance(response, SyncGroupResponse):
         yield f"assignment {_assigned(response.assignment)}"
-    elif isinstance(response, ConsumerGroupHeartbeatResponse) and response.member_epoch < 0:
+    elif isinstance(response, HEARTBEATS) and response.member_epoch < 0:
         yield "it has left"
-    elif isinstance(response, ConsumerGroupHeartbeatResponse):
+    elif isinstance(response, HEARTBEATS):
         yield f"epoch {response.member_epoch}, "
         if response.assignment is None:
             yield "assignment unchanged"
@@ -320,8 +365,41 @@ def _record(record: Record, topics: Cluster) -> Iterator[str]:
         yield f", leader {value.leader}" if value.leader else ", no members"
         for member in value.members:
             yield f", {member.member_id} has {_assigned(member.assignment)}"
-    else:
+    elif isinstance(record, ShareGroupRecord):
+        yield from _share_record(record, topics)
+    elif isinstance(record, ConsumerRecord):
         yield from _consumer_record(record, topics)
+    else:
+        yield f"streams group {record.group}: {record.value}"
+
+
+def _share_record(record: ShareGroupRecord, topics: Cluster) -> Iterator[str]:
+    match record.value:
+        case None:
+            yield f"{_SHARE_KINDS[record.key]} {record.name or record.group} deleted"
+        case ShareEpochValue(epoch=epoch):
+            yield f"share group {record.group}, epoch {epoch}"
+        case ShareMemberValue() as member:
+            yield f"member {record.name} subscribes to {' '.join(member.subscribed_topic_names)}"
+        case ShareTargetEpochValue(assignment_epoch=epoch):
+            yield f"targets are of epoch {epoch}"
+        case ShareTargetValue(topic_partitions=target):
+            held = {topic.topic_id: topic.partitions for topic in target}
+            yield f"target of {record.name} is {_held(held, topics)}"
+        case ShareCurrentValue() as current:
+            held = {topic.topic_id: topic.partitions for topic in current.assigned_partitions}
+            yield f"{record.name} is at epoch {current.member_epoch}, has {_held(held, topics)}"
+        case ShareStateValue() as states:
+            yield f"share state of group {record.group}"
+            for what, part in (
+                ("initializing", states.initializing_topics),
+                ("initialized", states.initialized_topics),
+            ):
+                for topic in part:
+                    numbers = ",".join(map(str, topic.partitions))
+                    yield f", {what} {topic.topic_name}:{numbers}"
+            for gone in states.deleting_topics:
+                yield f", deleting {gone.topic_name}"
 
 
 def _consumer_record(record: ConsumerRecord, topics: Cluster) -> Iterator[str]:

@@ -9,6 +9,7 @@ from barnabas.assignment.group import AssignableTopic
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.shard import GroupShard
+from barnabas.coordinators.groups.share.heartbeats import StateInitialization
 from barnabas.coordinators.ports import TransactionMarker
 from barnabas.coordinators.runtime import Now, Runtime, ShardReply
 from barnabas.model.errors import Code, Failed, KafkaError
@@ -37,6 +38,7 @@ from barnabas.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequestTopics
+from barnabas.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from barnabas.wire.records import decode_batch
 
@@ -284,6 +286,44 @@ class World:
         return self._run(
             caller, lambda shard: shard.consumer_heartbeat(request, caller, uuid, self.now)
         )
+
+    def share(
+        self,
+        member: str,
+        epoch: int = 0,
+        *,
+        topics: list[str] | None = None,
+        group: str = GROUP,
+        rack: str | None = None,
+        client: str = "c",
+    ) -> Call:
+        """A heartbeat of a share group; with epoch 0 it joins."""
+        caller = self._caller(1, client)
+        request = ShareGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member,
+            member_epoch=epoch,
+            rack_id=rack,
+            subscribed_topic_names=topics,
+        )
+        return self._run(caller, lambda shard: shard.share_heartbeat(request, caller, self.now))
+
+    def run(self, verb: Any, version: int = 0, client: str = "c") -> Call:
+        """`verb` gets the shard and the caller."""
+        caller = self._caller(version, client)
+        return self._run(caller, lambda shard: verb(shard, caller))
+
+    def initialize(self, *, refused: bool = False) -> list[StateInitialization]:
+        """The share coordinator does what heartbeats asked of it, or refuses all."""
+        asked = self.shard.share.take_initializations()
+        for group, _, keys in asked:
+            share = self.shard.share
+            if refused:
+                outcome = share.not_initialized(group, keys, self.now)
+            else:
+                outcome = share.initialized(group, keys, self.now)
+            self.deliver(self.runtime.carry_out(PARTITION, outcome, self.now))
+        return asked
 
     def enter(self, member: str, topics: list[str] | None = None, **options: Any) -> Call:
         """The first heartbeat of a member."""

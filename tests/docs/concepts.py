@@ -22,7 +22,8 @@ brokers of its own; `barnabas tour --list` names the chapters. [GLOSSARY.md](GLO
 the words.
 
 This page is generated (`python -m tests.docs.concepts`). A test checks that it is up to date, and
-that each file, command and test on it exists.
+that each file, command and test on it exists. Each claim names the tests that prove it, or, where
+it is about figures, the page that has them; `tests/articles` has the experiments of the articles.
 
 ## Ideas
 
@@ -30,7 +31,7 @@ that each file, command and test on it exists.
 CLAIMS = """
 ## Every claim of the articles
 
-{count} claims, each with its test, or with the chapter of the tour that checks it. {works} work as
+{count} claims, each with its tests, and with the chapter of the tour that shows it. {works} work as
 the articles say; {differs} differ, with the reason; {rest} are not about a program.
 
 """
@@ -53,6 +54,10 @@ class Statement(NamedTuple):
     note: str
     test: str
     chapter: str
+
+    def tests(self) -> list[str]:
+        """Each as FILE::NAME, or a page."""
+        return [each.strip() for each in self.test.split(";") if each.strip()]
 
 
 def ideas() -> list[Idea]:
@@ -91,9 +96,16 @@ def page() -> str:
 
 def _row(said: Statement) -> str:
     note = f"{said.status}: {said.note}" if said.note else said.status
-    test = f"`{said.test}`" if said.test else ""
+    test = ", ".join(_linked(each) for each in said.tests())
     claim, note = said.claim.replace("|", "\\|"), note.replace("|", "\\|")
     return f"| {said.number} | {claim} | {note} | {test} | {said.chapter} |\n"
+
+
+def _linked(test: str) -> str:
+    """The name as a link to its file: the names say what is proved."""
+    path, _, name = test.partition("::")
+    target = path.removeprefix("docs/") if path.startswith("docs/") else f"../{path}"
+    return f"[{name.removeprefix('test_').replace('_', ' ') or Path(path).name}]({target})"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import configparser
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,17 @@ def test_the_unit_and_the_container_name_what_exists() -> None:
     for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M):
         for source in line.split()[:-1]:
             assert (ROOT / source).exists(), source
+
+
+def test_a_linter_finds_nothing_in_the_container_file() -> None:
+    hadolint = Path(sys.executable).parent / "hadolint"
+    if not hadolint.exists():
+        pytest.skip("hadolint is not installed")
+    done = subprocess.run(
+        [hadolint, "--no-color", ROOT / "deploy/Containerfile"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_files_and_commands_of_the_page_exist() -> None:

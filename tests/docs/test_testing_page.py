@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from barnabas.testing import Kafka
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/TESTING.md").read_text()
 
 
+@pytest.mark.full
 def test_the_programs_of_the_page_run() -> None:
     programs = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "import" in code]
     assert len(programs) == 2

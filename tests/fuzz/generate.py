@@ -42,10 +42,10 @@ VALUES = ["1", "1000000", "-1", "delete", "compact", "", None, "9" * 30, "\0"]
 PARTITIONS_MAX = 8  # granted to one fuzzed topic
 PARTITIONS_REFUSED = 10_001  # and this many are refused
 
-_INTEGERS = {
+_INTEGERS: dict[str, tuple[int, ...]] = {
     format_: (0, 1, -1, 2, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     for format_, bits in (("b", 8), ("h", 16), ("i", 32), ("q", 64))
-}
+} | {"H": (0, 1, 2, 2**16 - 1)}
 _NUMBERS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(
         ("partition", "index", "partition_index", "partitions", "partition_indexes"),

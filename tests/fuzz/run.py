@@ -176,9 +176,9 @@ class Fuzz:
             if number % RENEW_EVERY == 0:
                 self._ids = [*self._watch.renew(TOPICS), *self._entrance.hidden_ids]
         except (Broken, OSError) as broken:
-            raise Broken(f"{broken}\n{self._story(str(broken))}") from broken
+            raise Broken(f"{broken}\n{self._diagnosis(str(broken))}") from broken
 
-    def _story(self, text: str) -> str:
+    def _diagnosis(self, text: str) -> str:
         """What the peers named in a complaint had sent."""
         ports = {int(port) for port in _PEER.findall(text)}
         lines = [f"port {port} sent {data.hex()}" for port, data in self._sent if port in ports]

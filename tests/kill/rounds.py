@@ -38,13 +38,13 @@ def _round(number: int, runs: int, seed: int, done: Done) -> None:
     where = MEMORY if MEMORY.is_dir() else None
     directory = Path(tempfile.mkdtemp(prefix="barnabas-kill-", dir=where))
     arena = Arena(directory / "round", Random(f"{seed} {number}"))
-    story: list[str] = []
+    transcript: list[str] = []
     try:
-        story.extend(arena.run() for _ in range(runs))
+        transcript.extend(arena.run() for _ in range(runs))
         arena.finish()
     except Exception as problem:
         raise Violation(
-            f"seed {seed}, round {number}, run {len(story)} ({', '.join(story[-5:])}):"
+            f"seed {seed}, round {number}, run {len(transcript)} ({', '.join(transcript[-5:])}):"
             f" {problem}\nkept: {directory}"
         ) from problem
     finally:

@@ -1,5 +1,6 @@
 """A notebook: three lines to a record, objects that show themselves, and the quickstart."""
 
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -24,6 +25,31 @@ def test_three_lines_to_a_record() -> None:
     finally:
         kafka.stop()
     assert repr(kafka) == "<barnabas, stopped>"
+
+
+def test_topics_are_asked_with_sql() -> None:
+    kafka = barnabas.start()
+    try:
+        orders = kafka.create_topic("orders", partitions=2)
+        for number, country in enumerate(("DE", "FR", "DE")):
+            orders.send({"id": number, "country": country}, key=country)
+        query = "select country, count(*) as orders from orders group by 1 order by 1"
+        found = kafka.sql(query)
+        assert (found.columns, list(found)) == (["country", "orders"], [("DE", 2), ("FR", 1)])
+        assert found.to_pandas()["orders"].tolist() == [2, 1]
+        assert "<td>DE</td>" in found._repr_html_()
+        assert barnabas.sql(query, kafka.bootstrap_servers).to_dicts() == found.to_dicts()
+        empty = kafka.sql("select id from orders where country = 'IT'")
+        assert empty.to_arrow().num_rows == len(empty) == 0
+
+        async def in_a_loop() -> int:
+            return len(kafka.sql("select id from orders"))
+
+        assert asyncio.run(in_a_loop()) == 3, "as in Jupyter, whose thread has a loop"
+        with pytest.raises(InvalidRequest, match="no_such_topic"):
+            kafka.sql("select * from no_such_topic")
+    finally:
+        kafka.stop()
 
 
 def test_hostile_names_and_values_are_text() -> None:

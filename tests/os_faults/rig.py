@@ -213,9 +213,9 @@ class Rig:
     def wait_well(self) -> None:
         assert self.load is not None
         self._before = self.load.counts()
-        _until(self.well, self._story)
+        _until(self.well, self._diagnosis)
         _until(self._makes_topics, "no topic can be made")
-        _until(self._leads, self._story)
+        _until(self._leads, self._diagnosis)
 
     def wait_served(self) -> None:
         """Every partition takes records, whatever has become of the victim. While only the thread
@@ -224,7 +224,7 @@ class Rig:
         self._before = before = self.load.counts()
         _until(
             lambda: self._advanced(before, TOPIC) and (self._advanced(before) or self._answers()),
-            self._story,
+            self._diagnosis,
             FAILOVER_S_MAX,
         )
 
@@ -258,9 +258,9 @@ class Rig:
     def wait_well_or_ended(self) -> None:
         assert self.load is not None
         self._before = self.load.counts()
-        _until(lambda: self.well() or not self.victim.is_running(), self._story, RECOVERS_S_MAX)
+        _until(lambda: self.well() or not self.victim.is_running(), self._diagnosis, RECOVERS_S_MAX)
 
-    def _story(self) -> str:
+    def _diagnosis(self) -> str:
         try:
             states = [
                 f"{t.name}-{p.partition_index}: {p.leader_id} of {p.isr_nodes} ({p.error_code})"

@@ -17,6 +17,7 @@ def running_registry(
     *,
     serialized: str | None = None,
     imports: Mapping[str, str] | None = None,
+    kind: str | None = None,
 ) -> Iterator[str]:
     """`serialized`: what it answers with for format=serialized; `imports`: the same, by name."""
     others = dict(imports or {})
@@ -27,6 +28,8 @@ def running_registry(
             path, _, query = self.path.partition("?")
             text = schema if query != "format=serialized" or serialized is None else serialized
             body = {"schema": text, "id": number, "references": references}
+            if kind is not None:  # registries leave it out for Avro
+                body["schemaType"] = kind
             known = {
                 f"/schemas/ids/{number}": body,
                 f"/schemas/guids/{GUID}": body,

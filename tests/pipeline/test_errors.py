@@ -78,3 +78,26 @@ def test_an_unreachable_broker_is_an_error_with_the_remedy(
         read()
     through = f"{FAILED}[USER_RAISED] PipelineError: {caught.value}\n{STACK}"
     assert str(from_spark(errors.PySparkException(through))).startswith(said)
+
+
+def test_the_code_of_an_error_arrives_although_spark_carries_only_its_text() -> None:
+    @one_line
+    def commit() -> None:
+        raise PipelineError("batch 3 is not committed", Code.TRANSACTION_ABORTABLE)
+
+    with pytest.raises(PipelineError) as raised:
+        commit()
+    text = f"{FAILED}{TRACE}barnabas.pipeline.errors.PipelineError: {raised.value}\n{STACK}"
+    found = from_spark(errors.PySparkException(text))
+    assert (str(found), found and found.code) == (
+        "batch 3 is not committed", Code.TRANSACTION_ABORTABLE,
+    )  # fmt: skip
+
+
+def test_the_reason_of_a_batch_that_could_not_be_aborted_is_in_its_cause() -> None:
+    outer = errors.PySparkException(f"{FAILED}Writing job failed. SQLSTATE: XXKST\n{STACK}")
+    inner = errors.PySparkException("Writing job failed.")
+    text = f"{TRACE}barnabas.pipeline.errors.PipelineError: NETWORK_EXCEPTION: no answer\n"
+    outer._cause, inner._cause = inner, errors.PySparkException(text)
+    found = from_spark(outer)
+    assert (str(found), found and found.code) == ("no answer", Code.NETWORK_EXCEPTION)

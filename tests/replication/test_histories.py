@@ -94,7 +94,9 @@ def test_no_acknowledged_record_is_lost_whatever_the_order(chunk: int) -> None:
                 step(world)
                 check(world)
         except AssertionError as problem:
-            raise AssertionError(f"seed {seed}: {problem}\n" + "\n".join(world.story)) from problem
+            raise AssertionError(
+                f"seed {seed}: {problem}\n" + "\n".join(world.transcript)
+            ) from problem
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -124,6 +126,6 @@ def test_once_faults_end_everything_is_committed_and_everybody_in_sync(seed: int
             world.answer()
     assert world.state.leader != NO_LEADER
     leader = world.brokers[BrokerId(world.state.leader)]
-    assert sorted(world.state.isr) == sorted(world.brokers), "\n".join(world.story)
+    assert sorted(world.state.isr) == sorted(world.brokers), "\n".join(world.transcript)
     assert leader.high_watermark == len(leader.log)
     assert all(each.log == leader.log for each in world.brokers.values())

@@ -64,7 +64,7 @@ class Broker:
 
 
 class World:
-    """One seed, one history; `story` is what happened, for a person."""
+    """One seed, one history; `transcript` is what happened, for a person."""
 
     def __init__(self, seed: int, brokers: int = 3) -> None:
         self.random = Random(seed)
@@ -79,7 +79,7 @@ class World:
         self.answers: list[tuple[BrokerId, int, IsrProposal, Current]] = []
         self.acknowledged: dict[int, Record] = {}
         self.value = 0
-        self.story: list[str] = []
+        self.transcript: list[str] = []
         self._say_all()
 
     # The controller
@@ -98,7 +98,7 @@ class World:
             state.partition_epoch + 1,
             state.replicas,
         )
-        self.story.append(f"{self.now}: controller says {self.state}")
+        self.transcript.append(f"{self.now}: controller says {self.state}")
         self._say_all()
 
     def lost(self, gone: BrokerId) -> None:
@@ -135,7 +135,7 @@ class World:
                     state.replicas,
                 )
                 current = (self.state.leader_epoch, self.state.partition_epoch, self.state.isr)
-                self.story.append(f"{self.now}: in sync {proposal.isr}: {proposal.cause}")
+                self.transcript.append(f"{self.now}: in sync {proposal.isr}: {proposal.cause}")
             elif proposal.partition_epoch == state.partition_epoch:
                 machine = self.brokers[leader].leading
                 if machine is not None:
@@ -205,7 +205,7 @@ class World:
                 assert self.acknowledged[offset] == broker.log[offset], f"two records at {offset}"
             elif broker.log[offset][0] == epoch:
                 self.acknowledged[offset] = broker.log[offset]
-                self.story.append(f"{self.now}: {broker.id} acknowledges {offset}")
+                self.transcript.append(f"{self.now}: {broker.id} acknowledges {offset}")
         broker.high_watermark = max(broker.high_watermark, mark)
 
     def ask(self, broker: Broker) -> None:
@@ -266,7 +266,7 @@ class World:
         if reply.diverging is not None:
             at = truncation_offset(broker.epochs, len(broker.log), *reply.diverging)
             assert at < len(broker.log)
-            self.story.append(f"{self.now}: {broker.id} cuts {len(broker.log)} to {at}")
+            self.transcript.append(f"{self.now}: {broker.id} cuts {len(broker.log)} to {at}")
             broker.cut(at)
             return
         broker.append(reply.records)
@@ -289,7 +289,9 @@ class World:
 
     def kill(self, broker: Broker, *, wipe: bool) -> None:
         """Its page cache survives, unless the disk is emptied; its watermark is a little older."""
-        self.story.append(f"{self.now}: {broker.id} dies{', its disk emptied' if wipe else ''}")
+        self.transcript.append(
+            f"{self.now}: {broker.id} dies{', its disk emptied' if wipe else ''}"
+        )
         broker.alive = False
         broker.leading = broker.following = None
         broker.high_watermark = min(broker.checkpoint, len(broker.log))
@@ -298,7 +300,7 @@ class World:
         self.lost(broker.id)
 
     def revive(self, broker: Broker) -> None:
-        self.story.append(f"{self.now}: {broker.id} is back")
+        self.transcript.append(f"{self.now}: {broker.id} is back")
         broker.alive = True
         broker.incarnation += 1
         broker.known = (-1, -1)

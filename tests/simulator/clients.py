@@ -46,7 +46,6 @@ class Client:
         self.ended = False
         self.loop = VirtualLoop(name, world.schedule)
         self.loop.complained = self._complained
-        self.loop.after_turn = world.check_clients
 
     def start(self) -> None:
         self.loop.call_soon(lambda: self.loop.create_task(self._live()) and None)

@@ -26,12 +26,15 @@ class Node:
         self.clean_only_in_memory: set[int] = set()  # sectors that no sync will write any more
 
     def sync(self) -> None:
-        old, new = self.synced, bytearray(self.data)
-        for sector in self.clean_only_in_memory:
-            start, end = sector * SECTOR, min((sector + 1) * SECTOR, len(new))
-            if start < end:
-                new[start:end] = old[start:end].ljust(end - start, b"\0")
-        self.synced = bytes(new)
+        old, new = self.synced, bytes(self.data)
+        if self.clean_only_in_memory:
+            data = bytearray(new)
+            for sector in self.clean_only_in_memory:
+                start, end = sector * SECTOR, min((sector + 1) * SECTOR, len(new))
+                if start < end:
+                    data[start:end] = old[start:end].ljust(end - start, b"\0")
+            new = bytes(data)
+        self.synced = new
 
     def lose_dirty(self) -> None:
         """As Linux: after a failed sync the pages count as written, and are not on the disk."""
@@ -99,20 +102,24 @@ class SimulatedFile:
         assert not self.closed, f"{self.path} is closed"
         self._disk.reads += 1
         self._disk.bytes_read += length
-        return bytes(self._node.data[position : position + length])
+        with memoryview(self._node.data) as data:
+            return bytes(data[position : position + length])
 
     def write(self, position: int, data: Buffer) -> None:
         assert not self.closed, f"{self.path} is closed"
-        node, length = self._node, len(data)
-        self._disk.step()
-        allowed = self._disk.take_fault(self.path, length)
+        node, length, disk = self._node, len(data), self._disk
+        disk.step()
+        allowed = disk._faults.pop(self.path, length) if disk._faults else length
         if position > len(node.data):
             node.data.extend(bytes(position - len(node.data)))
-        node.data[position : position + min(allowed, length)] = data[:allowed]
-        node.modified_ms = self._disk.wall_ms
-        node.clean_only_in_memory.difference_update(
-            range(position // SECTOR, (position + allowed) // SECTOR + 1)
-        )
+        if allowed < length:
+            data = data[:allowed]
+        node.data[position : position + len(data)] = data
+        node.modified_ms = disk.wall_ms
+        if node.clean_only_in_memory:
+            node.clean_only_in_memory.difference_update(
+                range(position // SECTOR, (position + allowed) // SECTOR + 1)
+            )
         if allowed < length:
             raise OSError(28, "no space left on the simulated disk", self.path)
 
@@ -298,9 +305,6 @@ class SimulatedDisk:
         self.failing_syncs.clear()
         self._faults.clear()
         self._closed_paths.clear()
-
-    def take_fault(self, path: str, length: int) -> int:
-        return self._faults.pop(path, length)
 
     def step(self) -> None:
         """Something is about to change: the process may have died just before."""

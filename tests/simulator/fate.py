@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.simulator.world import World
 
 SECOND = 1_000_000
+HOUR_MS = 3_600_000
 DISK, POWER = "disk", "power"
 
 
@@ -69,11 +70,17 @@ class Fate:
         # Replicas that lost what they had, and count: by an emptied disk, or by a power loss.
         self._poorer: dict[tuple[TopicPartition, int], str] = {}
         self._poorer_epochs: dict[tuple[int, int], None] = {}  # brokers that were, before they did
+        # Members that had everything when another lost what it had, by the set of that moment: a
+        # controller that removes them from the set loses the records as surely as a disk does.
+        self._complete: dict[TopicPartition, tuple[int, ...]] = {}
         self._excused: dict[tuple[TopicPartition, int], int] = {}  # by epoch: elected nonetheless
 
     def begin(self) -> None:
         if self._world.plan.brokers > 1 and self._rng.random() < 0.4:
             self._world.ensemble.lossy = self._rng.choice((0.01, 0.05))
+        if self._world.transactions is not None and self._rng.random() < 0.4:
+            # Until the world heals: then transactions are open that began in the future.
+            self._set_clock(self._rng.choice(self._world.machines), HOUR_MS)
         self._wait()
 
     def end(self) -> None:
@@ -177,8 +184,10 @@ class Fate:
 
     def _impoverish(self, machine: "Machine", how: str) -> None:
         for at, state in self._world.ensemble.states.items():
-            if machine.number in (*state.isr, *state.elr):
+            members = (*state.isr, *state.elr)
+            if machine.number in members:
                 self._poorer[at, machine.number] = how
+                self._complete[at] = tuple(each for each in members if each != machine.number)
         store, path = self._world.ensemble.store, broker_path(machine.number)
         if store.holds(path):
             self._poorer_epochs[machine.number, store.held(path).node.created] = None
@@ -198,11 +207,14 @@ class Fate:
             new = before is None or broker not in before.isr
             if new and (broker, epoch) in self._poorer_epochs:
                 self._poorer[at, broker] = DISK  # its leader had heard from it before
+        if not any(key[0] == at for key in self._poorer):
+            self._complete.pop(at, None)
 
     def _none_is_complete(self, at: TopicPartition, state: State | None) -> bool:
-        """All members have lost something."""
+        """All members have lost something, and so have those that were members before they did."""
+        complete = self._complete.get(at, ())
         return state is not None and all(
-            (at, each) in self._poorer for each in (*state.isr, *state.elr)
+            (at, each) in self._poorer for each in (*state.isr, *state.elr, *complete)
         )
 
     def excuse_offline(self, at: TopicPartition, state: State) -> None:
@@ -294,11 +306,17 @@ class Fate:
 
     def _jump(self) -> None:
         machine = self._rng.choice(self._world.machines)
-        far = [100, 5_000, 3_600_000, 10 * 365 * 86_400_000]
+        far = [100, 5_000, HOUR_MS, 10 * 365 * 86_400_000]
         # Tombstones are kept for a day, by the clock: who jumps over it must not be away then.
         if self._world.plan.compacts:
             far.pop()
-        machine.clock.skew_ms += self._rng.choice((-1, 1)) * self._rng.choice(far)
+        jump_ms = self._rng.choice((-1, 1)) * self._rng.choice(far)
+        self._set_clock(machine, jump_ms)
+        if self._rng.random() < 0.5:  # somebody notices, and sets it right
+            self._later(2.0, lambda: self._set_clock(machine, -jump_ms))
+
+    def _set_clock(self, machine: "Machine", jump_ms: int) -> None:
+        machine.clock.skew_ms += jump_ms
         self._world.transcript.add(
             machine.name, f"has a clock that is {machine.clock.skew_ms} ms off"
         )

@@ -15,6 +15,7 @@ from barnabas.broker.groups.coordination import Coordination
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
 from barnabas.coordinators.groups.shard import GroupShard
+from barnabas.coordinators.runtime import Stage
 from barnabas.log.log import Log
 from barnabas.log.producers.state import NO_SEQUENCE, SEQUENCE_MASK
 from barnabas.model.ids import TopicPartition
@@ -45,6 +46,7 @@ class Guards:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._seen: dict[str, dict[TopicPartition, Seen]] = {}
+        self._last: dict[Partition, Seen] = {}  # the same of partitions: faster to find
         self._leaders: dict[tuple[TopicPartition, int], str] = {}
         self._shards: dict[tuple[str, int], object] = {}  # that were read back, as last seen
         self._transactions: TransactionGuards | None = None
@@ -78,26 +80,25 @@ class Guards:
         if self._transactions is not None:
             self._transactions.look(machine.name, broker)
         seen = self._seen.setdefault(machine.name, {})
-        alone = broker.cluster is None
+        alone, last = broker.cluster is None, self._last
         for topic in broker.topics._by_name.values():
             for partition in topic.partitions:
-                log = partition.log
-                if not partition.is_open:
+                log, now = partition.log, last.get(partition)
+                if (  # after most turns nothing has changed
+                    now is not None
+                    and now.end == log.end_offset
+                    and now.watermark == log.high_watermark
+                    and now.log is log
+                    and now.epoch == partition.leader_epoch
+                    and now.leads == (alone or partition.leading is not None)
+                ) or not partition.is_open:
                     continue
                 before = seen.get(partition.name)
-                leads = alone or partition.leading is not None
-                if (
-                    before is not None
-                    and before.log is log
-                    and before.end == log.end_offset
-                    and before.watermark == log.high_watermark
-                    and before.epoch == partition.leader_epoch
-                    and before.leads == leads
-                ):
-                    continue
                 if before is None:
                     _check_durable(machine, log)
+                leads = alone or partition.leading is not None
                 self._look_closely(machine.name, partition, leads, before, seen)
+                last[partition] = seen[partition.name]
 
     def _look_closely(
         self,
@@ -206,16 +207,15 @@ class Guards:
     def _look_at_groups(self, who: str, coordination: Coordination) -> None:
         """At each shard once, when it begins to answer."""
         runtime = coordination.runtime
-        for index in runtime.partitions():
-            if runtime.is_active(index):
-                shard = runtime.any_shard(index)
-                if self._shards.get((who, index)) is not shard:
-                    self._shards[who, index] = shard
-                    self._loaded(who, coordination, index, shard)
+        for index, context in tuple(runtime._contexts.items()):
+            shard = context.shard
+            if context.stage is Stage.ACTIVE and self._shards.get((who, index)) is not shard:
+                self._shards[who, index] = shard
+                self._loaded(who, coordination, index, shard)
 
     def _loaded(self, who: str, coordination: Coordination, index: int, shard: GroupShard) -> None:
-        assert coordination._topic is not None
-        partition = coordination._topic.partitions[index]
+        assert coordination.led.topic is not None
+        partition = coordination.led.topic.partitions[index]
         if partition.role is not Role.LEADER:  # led elsewhere since a moment ago
             return
         committed, log = self._world.committed(partition.name), partition.log

@@ -8,18 +8,20 @@ a call for an executor runs on the spot, at a later moment.
 """
 
 import asyncio
-import contextvars
 from asyncio import events
+from asyncio.format_helpers import _format_callback_source
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextvars import Context, copy_context
 from functools import partial
 from heapq import heappop, heappush
 from inspect import CORO_CREATED, getcoroutinestate
 from random import Random
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+
+from tests.simulator.truth import Violation
 
 if TYPE_CHECKING:
     from tests.simulator.disk import SimulatedDisk
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 TURN_US = 20  # the least that a turn of a loop takes
 DISK_US = 300
+EVENTS_MAX = 2_000_000  # of a world; most have 40,000
 
 
 class Schedule:
@@ -36,29 +39,88 @@ class Schedule:
         self.rng = rng
         self.now_us = 0
         self.events = 0
+        self.stopped = False  # something went wrong: nothing else happens
         self._chance = rng.random
         self._heap: list[tuple[int, float, int, Callable[[], None]]] = []
         self._pushed = 0
 
     def at(self, time_us: int, happen: Callable[[], None]) -> None:
-        self._pushed += 1
-        heappush(self._heap, (max(time_us, self.now_us), self._chance(), self._pushed, happen))
+        self._pushed = pushed = self._pushed + 1
+        if time_us < self.now_us:  # noqa: PLR1730 (a call of max() costs as much as the rest)
+            time_us = self.now_us
+        heappush(self._heap, (time_us, self._chance(), pushed, happen))
 
     def after(self, wait_us: int, happen: Callable[[], None]) -> None:
         self.at(self.now_us + wait_us, happen)
 
     def run_until(self, end_us: int, done: Callable[[], bool] | None = None) -> bool:
-        """Let things happen until then, or until `done`: whether that was the reason."""
+        """Let things happen until then, or until `done` or stopped: whether that was the reason."""
         heap = self._heap
         while heap and heap[0][0] <= end_us:
-            time_us, _, _, happen = heappop(heap)
-            self.now_us = time_us
-            self.events += 1
+            self.now_us, _, _, happen = heappop(heap)
+            self.events = count = self.events + 1
+            if count > EVENTS_MAX:
+                raise Violation(f"after {EVENTS_MAX} events still busy: a loop spins")
             happen()
-            if done is not None and done():
+            if self.stopped or (done is not None and done()):
                 return True
         self.now_us = max(self.now_us, end_us)
         return False
+
+
+class Call(asyncio.Handle):
+    """A Handle for what a virtual loop uses of it: a world makes a hundred thousand of them."""
+
+    __slots__ = ()
+    _callback: Any
+    _args: Any
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None
+
+
+class Timer(asyncio.TimerHandle):
+    """The same for a TimerHandle. A cancelled one stays in the schedule, and does nothing."""
+
+    __slots__ = ()
+    _loop: "VirtualLoop"
+    _callback: Any
+    _args: Any
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: "VirtualLoop",
+        context: Context,
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None
+
+    def due(self) -> None:
+        loop = self._loop
+        if not self._cancelled and loop.alive:
+            loop._ready.append(self)
+            if not loop._turn_is_due:
+                loop._make_turn_due()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -77,12 +139,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._schedule = schedule
         self._rng = schedule.rng
         self._slowness = slowness
-        self._ready: deque[asyncio.Handle] = deque()
-        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self._ready: deque[Call | Timer] = deque()
+        self._new_tasks: list[asyncio.Task[Any]] = []  # that have had no turn yet
         self._turn_is_due = False
         self._paused_until = 0
         self._wedged_until = 0
         self._wedged_since = 0
+        self._stands_until = 0  # the later of the two
         self._busy_until: dict[Executor | None, int] = {}  # one call at a time in each
 
     # --- what processes use ---
@@ -103,9 +166,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self,
         callback: Callable[..., object],
         *args: Any,
-        context: contextvars.Context | None = None,
+        context: Context | None = None,
     ) -> asyncio.Handle:
-        handle = events.Handle(callback, args, self, context)
+        handle = Call(callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
         if not self._turn_is_due:
             self._make_turn_due()
@@ -118,30 +181,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
         delay: float,
         callback: Callable[..., object],
         *args: Any,
-        context: contextvars.Context | None = None,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        when = self._schedule.now_us / 1_000_000 + delay
+        return self.call_at(when, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., object],
         *args: Any,
-        context: contextvars.Context | None = None,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        timer = events.TimerHandle(when, callback, args, self, context)
-
-        def due() -> None:
-            if self.alive and not timer.cancelled():
-                self._ready.append(timer)
-                if not self._turn_is_due:
-                    self._make_turn_due()
-
-        self._schedule.at(int(when * 1_000_000) + 1, due)
+        timer = Timer(when, callback, args, self, copy_context() if context is None else context)
+        self._schedule.at(int(when * 1_000_000) + 1, timer.due)
         return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It stays in the schedule, and does nothing."""
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
@@ -149,7 +203,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> Any:
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # it dies with its process
-        self._tasks.add(task)
+        self._new_tasks.append(task)
         return task
 
     def run_in_executor(  # type: ignore[override]
@@ -213,13 +267,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def die(self) -> None:
         """Nothing of it runs any more."""
         self.alive = False
-        for task in self._tasks:
+        for task in self._new_tasks:
             _close_unless_begun(task.get_coro())
+        self._new_tasks.clear()
         self._ready.clear()
 
     def pause(self, until_us: int) -> None:
         """Stopped, as by SIGSTOP: what is due meanwhile runs late."""
         self._paused_until = until_us
+        self._stands_until = max(until_us, self._wedged_until)
 
     def wedge(self, until_us: int) -> None:
         """In a call that does not return, as on a frozen disk: its threads go on."""
@@ -227,6 +283,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self._wedged_until <= now_us:
             self._wedged_since = now_us
         self._wedged_until = max(self._wedged_until, until_us)
+        self._stands_until = max(self._paused_until, self._wedged_until)
 
     @property
     def wedged_ms(self) -> int:
@@ -240,35 +297,46 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _make_turn_due(self) -> None:
         self._turn_is_due = True
-        cost_us = TURN_US + int(self._rng.random() * 60 * self._slowness)
-        due_us = max(self._schedule.now_us + cost_us, self._paused_until, self._wedged_until)
-        self._schedule.at(due_us, self._turn)
+        schedule = self._schedule
+        due_us = schedule.now_us + TURN_US + int(self._rng.random() * 60 * self._slowness)
+        schedule.at(max(due_us, self._stands_until), self._turn)
 
     def _turn(self) -> None:
         if not self.alive:
             return
-        stands_until = max(self._paused_until, self._wedged_until)
-        if stands_until > self._schedule.now_us:
-            self._schedule.at(stands_until, self._turn)
+        if self._stands_until > self._schedule.now_us:
+            self._schedule.at(self._stands_until, self._turn)
             return
-        ready = self._ready
+        ready, begun = self._ready, len(self._new_tasks)
         if self.before_turn is not None:
             self.before_turn()
         events._set_running_loop(self)
         try:
             for _ in range(len(ready)):
-                handle = ready.popleft()
-                if not handle._cancelled:
-                    handle._run()
+                call = ready.popleft()
+                if not call._cancelled:
+                    try:
+                        call._context.run(call._callback, *call._args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as problem:
+                        self._raised(call, problem)
                     if not self.alive:
                         return
         finally:
             events._set_running_loop(None)
+        if begun:
+            del self._new_tasks[:begun]
         self._turn_is_due = False
         if ready:
             self._make_turn_due()
         if self.after_turn is not None:
             self.after_turn()
+
+    def _raised(self, call: Call | Timer, problem: BaseException) -> None:
+        what = _format_callback_source(call._callback, call._args)
+        message = f"Exception in callback {what}"
+        self.call_exception_handler({"message": message, "exception": problem, "handle": call})
 
 
 def _close_unless_begun(coroutine: object) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable, Sequence
+from math import log
 from random import Random
 from typing import NamedTuple
 
@@ -58,12 +59,20 @@ class End:
         if self.broken:
             return 0
         inbox = self._inbox
-        count = min(len(buffer), len(inbox))
+        count = len(inbox)
         if not count:
             return 0 if self._over else -1
-        buffer[:count] = inbox[:count]
-        del inbox[:count]
-        self.other._taken(count)
+        if count <= len(buffer):
+            buffer[:count] = inbox
+            inbox.clear()
+        else:
+            count = len(buffer)
+            buffer[:] = inbox[:count]
+            del inbox[:count]
+        other = self.other
+        other.unread -= count
+        if other._on_writable is not None:
+            other._tell_writer()
         return count
 
     def send(self, parts: Sequence[Buffer], more: bool = False) -> int:
@@ -119,23 +128,23 @@ class End:
     def _post(self, what: Arrival) -> None:
         network = self._network
         self._under_way.append(what)
-        if network.is_cut(self.here, self.there):
+        if network._cuts and network.is_cut(self.here, self.there):
             self._stuck = True
         if self._stuck:
             return
-        arrives = network.schedule.now_us + network.delay_us(self.here, self.there)
+        schedule = network.schedule
+        arrives = schedule.now_us + network.delay_us(self.here, self.there)
         self._arrives_us = max(self._arrives_us, arrives)
-        network.schedule.at(self._arrives_us, self._arrive)
+        schedule.at(self._arrives_us, self._arrive)
 
     def _arrive(self) -> None:
         """The oldest that is under way; if the link was cut meanwhile, all that follows waits."""
-        if self._network.is_cut(self.here, self.there):
+        network = self._network
+        if network._cuts and network.is_cut(self.here, self.there):
             self._stuck = True
         if self._stuck or not self._under_way:
             return
-        what, under_way = self._under_way[0], self._under_way
-        del under_way[0]
-        self.other._receive(what)
+        self.other._receive(self._under_way.pop(0))
 
     def go_on(self, rng: Random) -> None:
         """The link is whole again."""
@@ -177,10 +186,6 @@ class End:
             self._inbox += what
         self._tell_reader()
 
-    def _taken(self, count: int) -> None:
-        self.unread -= count
-        self._tell_writer()
-
     # --- readiness, told again and again while it lasts ---
 
     def _tell_reader(self) -> None:
@@ -197,7 +202,8 @@ class End:
         callback = self._on_readable
         if callback is not None and (self._inbox or self._over or self.broken):
             callback()
-            self._tell_reader()
+            if self._inbox or self._over or self.broken:
+                self._tell_reader()
 
     def _tell_writer(self) -> None:
         if self._on_writable is None or self._writing:
@@ -356,7 +362,8 @@ class Cables:
     def delay_us(self, source: str, target: str) -> int:
         if source == target:
             return 10
-        delay = self.rng.expovariate(1 / self.delay_ms) * 1000
+        # As Random.expovariate: this is called for each message.
+        delay = -log(1.0 - self.chance()) / (1 / self.delay_ms) * 1000
         if self._slow:
             delay *= self._slow.get(Link(source, target), 1.0)
         return int(delay) + 30

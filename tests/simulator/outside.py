@@ -20,8 +20,8 @@ from unittest.mock import patch
 from barnabas.broker import broker as broker_module
 from barnabas.broker.groups import loading as group_loading
 from barnabas.broker.net import lanes
+from barnabas.broker.shards import loading as shard_loading
 from barnabas.broker.storage import cleaner_process
-from barnabas.broker.transactions import loading as transaction_loading
 from barnabas.client.aio import connection as client_connection
 from barnabas.config.kinds import Address
 from tests.simulator.cleaning import VirtualCleaner
@@ -72,9 +72,8 @@ def outside(
         (random, "_urandom", rng.randbytes),
         (broker_module, "Lanes", Lanes),
         (lanes, "BRISK_S", -1.0),  # a loop that lingers goes round for nothing
-        (group_loading, "LOAD_SLICE_S", -1.0),  # others have a turn after every batch
+        (shard_loading, "SLICE_S", -1.0),  # others have a turn after every batch
         (group_loading, "LOAD_BYTES", 1),  # and disks take their time
-        (transaction_loading, "LOAD_SLICE_S", -1.0),
         (cleaner_process, "CleanerProcess", VirtualCleaner),
         (client_connection, "_open", open_socket),
     ]

@@ -310,6 +310,7 @@ def test_the_same_seed_gives_the_same_history() -> None:
     assert isinstance(first.directory, LogDirectory)
 
 
+@pytest.mark.full
 def test_a_snapshot_that_outlives_a_truncation_is_found() -> None:
     """With the bug planted: a late snapshot gets its name whatever happened to the log."""
     real = ProducerSnapshots.publish

@@ -10,11 +10,11 @@ import pytest
 
 from barnabas.log.compaction.segment_swap import SegmentSwap
 from barnabas.model.errors import Corrupt
-from tests.share import IN_FULL
+from tests.share import IN_FULL, share_of
 from tests.simulator.life import live
 from tests.simulator.life_bugs import BUGS, planted
 
-LIVES = int(os.environ.get("LIVES", "60" if IN_FULL else "20"))
+LIVES = int(os.environ.get("LIVES", "60" if IN_FULL else "3"))
 FIRST_LIFE = int(os.environ.get("FIRST_LIFE", "0"))
 PER_TEST = 10 if LIVES < 1000 else 500
 STEPS = 60
@@ -71,7 +71,7 @@ def test_a_compacted_segment_put_in_place_after_a_truncation_is_found() -> None:
     pytest.fail(f"{FOUND_WITHIN} lives did not show it")
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", share_of(BUGS))
 def test_a_bug_of_transactional_logs_is_found(name: str) -> None:
     first = FOUND_FROM.get(name, 0)
     with planted(name):

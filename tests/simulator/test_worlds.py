@@ -14,7 +14,7 @@ import pytest
 from tests.share import IN_FULL
 from tests.simulator.run import run_seed
 
-SEEDS = int(os.environ.get("SEEDS", "30" if IN_FULL else "2"))
+SEEDS = int(os.environ.get("SEEDS", "30" if IN_FULL else "1"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 PER_TEST = 3
 ROOT = Path(__file__).parents[2]
@@ -29,6 +29,7 @@ def test_no_world_breaks_a_promise(first: int) -> None:
         assert not result.failure, result.failure
 
 
+@pytest.mark.full
 def test_a_seed_gives_a_world_of_its_own_the_same_in_any_process() -> None:
     """Whatever order sets have there, and whatever ran before."""
     seeds = (5, 8)

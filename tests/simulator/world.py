@@ -173,6 +173,7 @@ class World:
     def failed(self, problem: BaseException) -> None:
         if self.problem is None:
             self.problem = problem
+            self.schedule.stopped = True
 
     def _turned(self, machine: Machine) -> None:
         try:
@@ -195,9 +196,6 @@ class World:
                     self.guards.grown(at, leader, newcomer)
         except Violation as problem:
             self.failed(problem)
-
-    def check_clients(self) -> None:
-        """After a turn of a client: its checks are made where it hears things."""
 
     def new_rng(self) -> Random:
         return Random(self.rng.random())
@@ -370,9 +368,7 @@ class World:
     # --- time ---
 
     def _pass(self, seconds: int) -> None:
-        self.schedule.run_until(
-            self.schedule.now_us + seconds * SECOND, lambda: self.problem is not None
-        )
+        self.schedule.run_until(self.schedule.now_us + seconds * SECOND)
         self._raise()
 
     def _until(self, done: Callable[[], bool], seconds: int, otherwise: str) -> None:
@@ -404,9 +400,7 @@ class World:
             raise
 
     def _until_us(self, done: Callable[[], bool], end_us: int, otherwise: str) -> None:
-        if not done() and not self.schedule.run_until(
-            end_us, lambda: self.problem is not None or done()
-        ):
+        if not done() and not self.schedule.run_until(end_us, done):
             for at, state in self.ensemble.states.items():
                 if state.leader < 0:
                     self.fate.excuse_offline(at, state)

@@ -1,4 +1,4 @@
-"""`barnabas demo`, as a user runs it: the whole story, with counts that agree."""
+"""`barnabas demo`, as a user runs it: from the first record to counts that agree."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.spark.kills.arena import descendants
+from tests.spark.kills.processes import descendants
 from tests.support.cache import ROOT
 
 

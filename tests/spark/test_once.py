@@ -11,7 +11,7 @@ from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline.lake import delta_table, parquet
 from barnabas.pipeline.lake.data_files import write_data_files
 from barnabas.pipeline.lake.files import write_files
-from barnabas.pipeline.lake.lake import _shaped, write_rows
+from barnabas.pipeline.lake.lake import shaped, write_rows
 from barnabas.pipeline.spark.batch_identity import BatchIdentity
 from barnabas.pipeline.spark.files import HadoopDirectory, LocalDirectory
 from tests.spark.specs import order, run, spec, write
@@ -85,7 +85,7 @@ class Drivers:
         at = At("orders", 0)
         identity = BatchIdentity("q", number, {at: start}, {at: end}, {"orders": "id"})
         batch = self.rows.where(f"offset >= {start} and offset < {end}")
-        write_rows(table, batch, lambda rows: _shaped(self.found, rows), identity)
+        write_rows(table, batch, lambda rows: shaped(self.found, rows), identity)
 
 
 def _split(columns: str) -> list[str]:

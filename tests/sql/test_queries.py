@@ -10,6 +10,8 @@ from barnabas.sql.running import QueryRequest, run_query
 from tests.conftest import broker_with
 from tests.process import BrokerProcess
 
+pytestmark = pytest.mark.slow
+
 broker = broker_with()
 
 ESCAPES = [

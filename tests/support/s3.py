@@ -40,34 +40,56 @@ def versitygw() -> Path:
     return once(f"versitygw-{VERSION}", build) / "versitygw"
 
 
-@contextmanager
-def running_s3(directory: Path) -> Iterator[dict[str, str]]:
-    """A server with one bucket. Yields the environment for its clients."""
-    data, meta = directory / "data", directory / "meta"
-    (data / BUCKET).mkdir(parents=True)
-    meta.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command: list[str | Path] = [
-        versitygw(), "--port", f"127.0.0.1:{port}", "--access", ACCESS_KEY,
-        "--secret", SECRET_KEY, "posix", "--sidecar", meta, data,
-    ]  # fmt: skip
-    with open(directory / "s3.log", "w") as log:
-        server = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-        )
-    try:
-        _wait(port, server)
-        yield {
+class S3Server:
+    """A server with one bucket. `environment`: for its clients."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        (directory / "data" / BUCKET).mkdir(parents=True)
+        (directory / "meta").mkdir()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.environment = {
             **CREDENTIALS,
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}",
             "AWS_REGION": "us-east-1",
             "AWS_ALLOW_HTTP": "true",
         }
+
+    def start(self) -> None:
+        command: list[str | Path] = [
+            versitygw(), "--port", f"127.0.0.1:{self._port}", "--access", ACCESS_KEY,
+            "--secret", SECRET_KEY, "posix", "--sidecar", self._directory / "meta",
+            self._directory / "data",
+        ]  # fmt: skip
+        with open(self._directory / "s3.log", "a") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        _wait(self._port, self._process)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(10)
+
+
+@contextmanager
+def running_s3(directory: Path) -> Iterator[dict[str, str]]:
+    """A server with one bucket. Yields the environment for its clients."""
+    server = S3Server(directory)
+    try:
+        server.start()
+        yield server.environment
     finally:
-        server.terminate()
-        server.wait(10)
+        server.stop()
 
 
 def _wait(port: int, server: "subprocess.Popen[bytes]") -> None:

@@ -1,12 +1,13 @@
-"""Kafka Streams: the program of `tests/support/streams/`, run as processes that can be killed.
+"""Kafka Streams: the programs of `tests/support/streams/`, run as processes that can be killed.
 
-In: addresses, two topics, an application id. Out: processes; committed counts, checked as they are
+In: addresses, topics, an application id. Out: processes; committed counts, checked as they are
 read.
 Always: each key has the counts 1, 2, 3 and so on in the target, each once.
 """
 
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -18,16 +19,16 @@ FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
 
 
 class StreamsInstance:
-    """One instance of the application, with a state directory of its own."""
+    """One instance of an application, with a state directory of its own. `arguments`: those before
+    the state directory, and those after it."""
 
     def __init__(
-        self, java: Java, servers: str, source: str, target: str, application: str, home: Path
+        self, java: Java, main: str, home: Path, arguments: Sequence[str], more: Sequence[str] = ()
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self._log = home / "streams.log"
-        arguments = (servers, source, target, application, str(home / "state"))
-        self._command = java.command("Count", *arguments, flags=FLAGS)
+        self._command = java.command(main, *arguments, str(home / "state"), *more, flags=FLAGS)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -51,10 +52,14 @@ class StreamsInstance:
                 self.kill()
 
     def check(self) -> None:
-        assert self._process is None or self._process.poll() is None, self.story()
+        assert self._process is None or self._process.poll() is None, self.diagnosis()
 
-    def story(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
+    def lines(self) -> list[str]:
+        """What it has written so far."""
+        return self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+
+    def diagnosis(self) -> str:
+        return "\n".join(self.lines())[-3000:]
 
 
 class CountsReader:

@@ -1,7 +1,5 @@
-"""Suites as users write them, with the clients that they use, on the fixture."""
+"""A suite as users of confluent-kafka write it, on the fixture."""
 
-import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
-from barnabas.testing import AsyncKafka, Kafka
+from barnabas.testing import Kafka
 
 
 class TestConfluentKafka:
@@ -73,68 +71,3 @@ class TestConfluentKafka:
         assert kafka.records("orders", committed_only=True) == []
         producer.commit_transaction(10)
         assert [r.value for r in kafka.records("orders", committed_only=True)] == [b"1"]
-
-
-class TestAiokafka:
-    async def test_a_consumer_reads_what_a_producer_wrote(self) -> None:
-        aiokafka = pytest.importorskip("aiokafka")
-        async with AsyncKafka() as kafka:
-            await kafka.create_topic("orders", 2)
-            async with aiokafka.AIOKafkaProducer(
-                bootstrap_servers=kafka.bootstrap_servers
-            ) as producer:
-                for number in range(5):
-                    await producer.send_and_wait("orders", b"%d" % number, key=b"k")
-            async with aiokafka.AIOKafkaConsumer(
-                "orders",
-                bootstrap_servers=kafka.bootstrap_servers,
-                group_id="billing",
-                auto_offset_reset="earliest",
-            ) as consumer:
-                found = [(await consumer.getone()).value for _ in range(5)]
-                await consumer.commit()
-            assert found == [b"%d" % n for n in range(5)]
-            await kafka.wait_for_lag("billing")
-
-
-class TestKafkaPython:
-    def test_a_consumer_reads_what_a_producer_wrote(self, kafka: Kafka) -> None:
-        python = pytest.importorskip("kafka")
-        producer = python.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
-        kafka.create_topic("orders")
-        producer.send("orders", b"1").get(10)
-        producer.close()
-        consumer = python.KafkaConsumer(
-            "orders",
-            bootstrap_servers=kafka.bootstrap_servers,
-            group_id="billing",
-            auto_offset_reset="earliest",
-            consumer_timeout_ms=10_000,
-        )
-        assert next(consumer).value == b"1"
-        consumer.commit()
-        kafka.wait_for_lag("billing")
-        consumer.close()
-
-
-class TestFaststream:
-    async def test_a_subscriber_answers_into_another_topic(self) -> None:
-        faststream = pytest.importorskip("faststream.confluent")
-        async with AsyncKafka() as kafka:
-            await kafka.create_topic("orders")
-            await kafka.create_topic("paid")
-            broker = faststream.KafkaBroker(kafka.bootstrap_servers)
-
-            @broker.subscriber(  # type: ignore[untyped-decorator]
-                "orders", group_id="billing", auto_offset_reset="earliest"
-            )
-            @broker.publisher("paid")  # type: ignore[untyped-decorator]
-            async def handle(order: dict[str, int]) -> dict[str, int]:
-                return {"paid": order["id"]}
-
-            async with broker:
-                await broker.start()
-                await broker.publish({"id": 1}, "orders")
-                (record,) = await kafka.wait_for_records("paid", 1)
-            assert json.loads(record.value) == {"paid": 1}
-            await asyncio.sleep(0)

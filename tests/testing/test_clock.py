@@ -21,7 +21,9 @@ def test_a_session_times_out_at_once(kafka: Kafka) -> None:
         kafka.wait_until(lambda: is_stable(kafka, "billing", 1))
         kafka.clock.advance(seconds=46)
         kafka.wait_until(
-            lambda: any("LATE_HEARTBEAT" in each.kinds for each in kafka.story("billing"))
+            lambda: any(
+                "LATE_HEARTBEAT" in each.kinds for each in kafka.rebalance_history("billing")
+            )
         )
 
 

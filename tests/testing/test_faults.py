@@ -97,6 +97,23 @@ def test_a_full_disk_refuses_records(kafka: Kafka) -> None:
     assert kafka.values("orders") == [b"1"]
 
 
+def test_a_disk_that_fails_takes_the_replicas_of_its_broker_offline(
+    kafka_cluster: Kafka,
+) -> None:
+    kafka = kafka_cluster
+    kafka.create_topic("orders", replicas=2)
+    kafka.produce("orders", [b"1"])
+    leader = kafka.leader_of("orders")
+    kafka.disk_fails(leader)
+    assert kafka.replica("orders", 0, leader).role == "offline"
+    kafka.wait_until(lambda: kafka.leader_of("orders") not in (leader, -1))
+    kafka.produce("orders", [b"2"])
+    kafka.kill(leader)
+    kafka.start(leader)
+    kafka.wait_until(lambda: kafka.replica("orders", 0, leader).role == "follower")
+    assert kafka.values("orders") == [b"1", b"2"]
+
+
 def test_a_broker_that_is_killed_comes_back_with_its_records(kafka: Kafka) -> None:
     kafka.create_topic("orders")
     kafka.produce("orders", [b"1"])

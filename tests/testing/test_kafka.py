@@ -70,14 +70,14 @@ def test_each_test_has_a_broker_of_its_own(kafka: Kafka, kafka_session: Kafka) -
     assert kafka.topics() == []
 
 
-def test_it_waits_for_a_group_and_tells_its_story(kafka: Kafka) -> None:
+def test_it_waits_for_a_group_and_tells_its_rebalances(kafka: Kafka) -> None:
     kafka.create_topic("orders", 2)
     kafka.produce("orders", [b"1", b"2"])
     with reading(kafka, "billing", "one", "two"):
         kafka.wait_for_lag("billing")
         kafka.wait_until(lambda: is_stable(kafka, "billing", 2))
         assert kafka.lag("billing") == 0
-        assert any("joined" in cause for cause in kafka.story("billing")[0].causes)
+        assert any("joined" in cause for cause in kafka.rebalance_history("billing")[0].causes)
 
 
 def test_a_group_that_is_behind_is_explained(kafka: Kafka) -> None:
@@ -92,6 +92,12 @@ def test_a_group_that_is_behind_is_explained(kafka: Kafka) -> None:
         kafka.wait_for_lag("other", timeout=0.01)
 
 
+OFTEN = dict.fromkeys(
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms"), "200"
+)
+
+
+@pytest.mark.kafka(settings=OFTEN)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_expires_and_comes_back(kafka: Kafka, protocol: str) -> None:
     kafka.create_topic("orders", 2)
@@ -99,9 +105,11 @@ def test_a_member_expires_and_comes_back(kafka: Kafka, protocol: str) -> None:
         kafka.wait_until(lambda: is_stable(kafka, "billing", 2))
         kafka.expire("billing", member=0)
         kafka.wait_until(
-            lambda: any("LATE_HEARTBEAT" in each.kinds for each in kafka.story("billing")),
+            lambda: any(
+                "LATE_HEARTBEAT" in each.kinds for each in kafka.rebalance_history("billing")
+            ),
         )
-        # A member of the consumer protocol learns it at its next heartbeat, every five seconds.
+        # A member of the consumer protocol learns it at its next heartbeat.
         kafka.wait_until(lambda: is_stable(kafka, "billing", 2), 60)
 
 
@@ -111,7 +119,7 @@ def test_a_rebalance_on_request(kafka: Kafka) -> None:
         kafka.wait_until(lambda: is_stable(kafka, "billing", 1))
         kafka.rebalance("billing")
         kafka.wait_until(
-            lambda: any(each.kinds == ("REQUESTED",) for each in kafka.story("billing"))
+            lambda: any(each.kinds == ("REQUESTED",) for each in kafka.rebalance_history("billing"))
         )
     with pytest.raises(ValueError, match="there is no group 'nobody'"):
         kafka.rebalance("nobody")

@@ -1,6 +1,7 @@
 """Names that people type, and calls that they know from Kafka's client."""
 
 import logging
+import re
 import threading
 
 import pytest
@@ -9,6 +10,9 @@ import barnabas
 import barnabas.sync
 from barnabas.client.consumer.membership.assignors import chosen
 from barnabas.config.alter import broker_option
+from barnabas.config.client import OPTIONS as CLIENT_OPTIONS
+from barnabas.config.client import ClientConfig
+from barnabas.config.unsupported import OLD_CLIENT, OTHER_CLIENTS
 from barnabas.testing import Kafka
 
 
@@ -23,6 +27,42 @@ def test_options_that_kafka_removed_say_what_to_use() -> None:
     ):
         with pytest.raises(barnabas.InvalidRequest, match=instead):
             barnabas.sync.Producer({name: "x"})
+
+
+def test_names_of_other_clients_mean_the_same_here() -> None:
+    for theirs, ours, value in (
+        ("metadata.broker.list", "bootstrap.servers", "broker:9092"),
+        ("request.required.acks", "acks", "1"),
+        ("message.send.max.retries", "retries", "3"),
+        ("queue.buffering.max.ms", "linger.ms", "5"),
+        ("compression.codec", "compression.type", "lz4"),
+        ("message.timeout.ms", "delivery.timeout.ms", "70000"),
+        ("max.in.flight", "max.in.flight.requests.per.connection", "2"),
+        ("auto.commit.enable", "enable.auto.commit", "false"),
+        ("fetch.message.max.bytes", "max.partition.fetch.bytes", "1000"),
+        ("fetch.wait.max.ms", "fetch.max.wait.ms", "10"),
+        ("topic.metadata.refresh.interval.ms", "metadata.max.age.ms", "1000"),
+    ):
+        said, meant = ClientConfig({theirs: value}), ClientConfig({ours: value})
+        attribute = ours.replace(".", "_")
+        assert getattr(said, attribute) == getattr(meant, attribute), theirs
+        assert getattr(said, attribute) != getattr(ClientConfig(), attribute), theirs
+
+
+@pytest.mark.parametrize("name", [*OTHER_CLIENTS, *OLD_CLIENT])
+def test_other_names_of_kafkas_clients_are_refused_with_a_reason(name: str) -> None:
+    reason = OTHER_CLIENTS.get(name) or OLD_CLIENT[name]
+    with pytest.raises(barnabas.InvalidRequest, match=re.escape(f"{name}: {reason}")):
+        ClientConfig({name: "1"})
+    keyword = name.replace(".", "_")
+    with pytest.raises(barnabas.InvalidRequest, match=re.escape(reason)):
+        ClientConfig(**{keyword: "1"})
+
+
+def test_a_replacement_that_is_named_exists() -> None:
+    for reason in (*OTHER_CLIENTS.values(), *OLD_CLIENT.values()):
+        for name in re.findall(r"\buse ([a-z.]+\.[a-z.]+[a-z])", reason):
+            assert name in CLIENT_OPTIONS or name.startswith("barnabas."), reason
 
 
 def test_names_of_librdkafka_and_java_are_understood() -> None:

@@ -16,10 +16,10 @@ from barnabas.wire.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from barnabas.wire.plan import FieldKind, PlannedField, plan_of
-from tests.share import IN_FULL, examples
+from tests.share import IN_FULL
 
 few = settings(
-    max_examples=examples(15),
+    max_examples=15 if IN_FULL else 3,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
@@ -57,6 +57,7 @@ _INTEGERS = {
 }
 _FIXED: dict[str, SearchStrategy[Any]] = {
     **_INTEGERS,
+    "H": st.integers(0, 2**16 - 1),
     "d": st.floats(allow_nan=False),
     "?": st.booleans(),
     "16s": st.one_of(st.just(UUID(int=0)), st.uuids()),

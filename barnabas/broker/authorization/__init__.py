@@ -7,8 +7,11 @@
 - topics: requests that name topics
 - topic_metadata: Metadata, DescribeTopicPartitions, DescribeCluster
 - records: Produce, Fetch
+- share_records: ShareFetch, ShareAcknowledge
 - offsets: requests about committed offsets
 - group_requests: requests about groups
+- share_groups: requests about share groups
+- streams_groups: requests about streams groups
 - transactional: requests about transactions
 - administration: topics created and deleted, settings
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DENIED = Code.TOPIC_AUTHORIZATION_FAILED
 DELETE_IDS_SINCE = 6
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
 
 def create_topics_check(
@@ -177,6 +178,16 @@ def _config_refusal(caller: Requester, operation: AclOperation, type_: int, name
     return Code.NONE if allowed else Code.CLUSTER_AUTHORIZATION_FAILED
 
 
+def _dead_letter_refusal(caller: Requester, configs: list[Any]) -> Code:
+    """The brokers write the dead letters of a share group: its administrator must have the right
+    to write to that topic."""
+    for config in configs:
+        topic = (config.value or "").strip() if config.name == DEAD_LETTER_TOPIC else ""
+        if topic and not caller.topic(AclOperation.WRITE, topic):
+            return DENIED
+    return Code.NONE
+
+
 def _sorted_out(
     caller: Requester,
     operation: AclOperation,
@@ -189,6 +200,8 @@ def _sorted_out(
     for resource in request.resources:
         type_, name = resource.resource_type, resource.resource_name
         code = _config_refusal(caller, operation, type_, name)
+        if not code and type_ == ResourceType.GROUP and operation is AclOperation.ALTER_CONFIGS:
+            code = _dead_letter_refusal(caller, resource.configs)
         if not code:
             allowed.append(resource)
             continue

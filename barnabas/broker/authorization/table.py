@@ -12,6 +12,9 @@ from barnabas.broker.authorization import (
     group_requests,
     offsets,
     records,
+    share_groups,
+    share_records,
+    streams_groups,
     topic_metadata,
     topics,
     transactional,
@@ -19,6 +22,7 @@ from barnabas.broker.authorization import (
 from barnabas.broker.authorization.answers import Handle
 from barnabas.broker.authorization.requester import Requester, Requesters
 from barnabas.broker.authorization.whole_requests import (
+    describe_connections_check,
     describe_denials_check,
     needs_cluster,
     needs_nothing,
@@ -99,6 +103,20 @@ CHECKS: dict[int, Check] = {
     69: group_requests.consumer_group_describe_check,
     74: needs_cluster(AclOperation.DESCRIBE_CONFIGS),
     75: topic_metadata.describe_topic_partitions_check,
+    76: share_groups.share_group_heartbeat_check,
+    77: share_groups.share_group_describe_check,
+    90: share_groups.describe_share_group_offsets_check,
+    91: share_groups.alter_share_group_offsets_check,
+    92: share_groups.delete_share_group_offsets_check,
+    78: share_records.share_fetch_check,
+    79: share_records.share_acknowledge_check,
+    83: _ACTION,
+    84: _ACTION,
+    85: _ACTION,
+    86: _ACTION,
+    87: _ACTION,
+    88: streams_groups.streams_group_heartbeat_check,
+    89: streams_groups.streams_group_describe_check,
     20_000: group_requests.describe_group_history_check,
     20_001: topics.describe_logs_check,
     20_002: _DESCRIBE,
@@ -109,6 +127,8 @@ CHECKS: dict[int, Check] = {
     20_007: describe_denials_check,
     20_008: transactional.commit_transaction_group_check,
     20_009: transactional.describe_transaction_group_check,
+    20_010: describe_connections_check,
+    20_011: share_groups.describe_share_partitions_check,
 }
 
 

@@ -1,6 +1,7 @@
 """Requests that need one right, and how each of them says that it is refused."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.authorization.answers import Handle, after, changed
@@ -39,6 +40,7 @@ _LISTS = {
     56: ("topics",),
     74: ("config_resources",),
     20_005: ("topics",),
+    20_010: ("connections",),
 }
 
 
@@ -216,7 +218,44 @@ def _describe_broker(request: Any, version: int) -> Any:
     )
 
 
+def _share_state(request: Any, version: int) -> Any:
+    """Requests for share state: their responses differ in the names of their parts."""
+    api = APIS[request.api_key]
+    messages: Any = import_module(f"barnabas.wire.messages.{api.module}")
+    result_of = getattr(messages, _STATE_RESULTS[request.api_key])
+    nothing = _STATE_FIELDS.get(request.api_key, {})
+    results = [
+        result_of(
+            topic_id=topic.topic_id,
+            partitions=[
+                messages.PartitionResult(partition=each.partition, error_code=DENIED, **nothing)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    response: Any = api.response
+    return response(results=results)
+
+
+_STATE_RESULTS = {
+    83: "InitializeStateResult",
+    84: "ReadStateResult",
+    85: "WriteStateResult",
+    86: "DeleteStateResult",
+    87: "ReadStateSummaryResult",
+}
+_STATE_FIELDS: dict[int, dict[str, Any]] = {
+    84: {"state_epoch": 0, "start_offset": 0, "state_batches": []},
+    87: {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0},
+}
+
 _REFUSALS: dict[int, Refuse] = {
+    83: _share_state,
+    84: _share_state,
+    85: _share_state,
+    86: _share_state,
+    87: _share_state,
     27: _write_txn_markers,
     30: _create_acls,
     31: _delete_acls,
@@ -260,6 +299,21 @@ def describe_denials_check(
         return changed(response, denials=denials, count=len(denials))
 
     return after(handle(broker, request, call), finish)
+
+
+def describe_connections_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    """DESCRIBE of the cluster; topics that the client may not describe are left out."""
+    if not caller.cluster(AclOperation.DESCRIBE):
+        return with_error_code(request, call.version)
+
+    def may_describe(name: str) -> bool:
+        return caller.topic(AclOperation.DESCRIBE, name, quiet=True)
+
+    return handle(
+        broker, request, Call(call.version, call.connection, call.client_id, may_describe)
+    )
 
 
 def needs_nothing(

@@ -19,7 +19,7 @@ from barnabas.broker.catalog_interface import (
     log_config,
 )
 from barnabas.broker.producer_id_blocks import next_block
-from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from barnabas.broker.topic import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, Topic
 from barnabas.config.resolve import Layers
 from barnabas.config.topic import TopicConfig
 from barnabas.keeper.keeper import Keeper
@@ -40,6 +40,7 @@ LOOK_MS = 10
 DEFAULT_FACTOR = -1
 OFFSETS_FACTOR = "offsets.topic.replication.factor"
 TRANSACTIONS_FACTOR = "transaction.state.log.replication.factor"
+SHARE_STATE_FACTOR = "share.coordinator.state.topic.replication.factor"
 JOINING_MS = 2_000
 T = TypeVar("T")
 
@@ -97,6 +98,9 @@ class ClusterCatalog:
         elif name == TRANSACTIONS_TOPIC:
             wanted = config.transaction_state_log_replication_factor
             factor = await self._internal_factor(TRANSACTIONS_FACTOR, wanted)
+        elif name == SHARE_STATE_TOPIC:
+            wanted = config.share_coordinator_state_topic_replication_factor
+            factor = await self._internal_factor(SHARE_STATE_FACTOR, wanted)
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(

@@ -47,6 +47,10 @@ class MetadataUpdates:
         """LeaderAndIsr lists only the partitions on this broker."""
         return topic.id in self._whole
 
+    def listed(self, topic: Topic) -> int:
+        """How many partitions UpdateMetadata has listed; 0 if none yet."""
+        return self._whole.get(topic.id, 0)
+
     def update(self, request: UpdateMetadataRequest) -> None:
         if request.type == EVERYTHING:
             named = {each.topic_id for each in request.topic_states}
@@ -77,11 +81,11 @@ class MetadataUpdates:
             if topic.name == OFFSETS_TOPIC and new:
                 from barnabas.broker.groups.coordination import coordination
 
-                coordination(self._broker).take_up()
+                coordination(self._broker).led.take_up()
             elif topic.name == TRANSACTIONS_TOPIC and new:
                 from barnabas.broker.transactions.coordination import transaction_coordination
 
-                transaction_coordination(self._broker).take_up()
+                transaction_coordination(self._broker).led.take_up()
             elif self._broker.coordination is not None:
                 self._broker.coordination.topics_changed(topic.name, of_names=new)
 
@@ -110,6 +114,8 @@ class MetadataUpdates:
         coordination = self._broker.coordination
         if coordination is not None:
             coordination.topic_gone(topic.name)
+        if self._broker.share is not None:
+            self._broker.share.coordination.topic_deleted(topic.id)
 
 
 def _state_of(state: UpdateMetadataPartitionState) -> PartitionState:

@@ -3,6 +3,10 @@
 The decisions are in coordinators/groups/.
 
 coordination: hands group requests to their shard, writes its records, sends its replies
+share_groups: calls the share coordinator for share groups
+internal_topics: creates the internal topics of streams groups
+committed: holds replies back until the state that they show is committed
+offsets_topic: creates __consumer_offsets
 loading: reads shards back from __consumer_offsets
 ports: what a shard sees of its broker: log, topics, configuration
 deleted_topics: forgets the committed offsets of deleted topics

@@ -4,46 +4,56 @@ In: requests about groups, from their handlers; partitions of __consumer_offsets
 starts or stops leading. Out: replies, now or later.
 Always: a shard that is loading, or whose partition another broker leads, answers no request; a
 request that waits when this broker stops leading is answered with NOT_COORDINATOR.
-Not here: the decisions (coordinators/groups), what a shard sees of the broker (ports.py), loading
-shards (loading.py), offsets of deleted topics (deleted_topics.py), the format of requests
-(handlers/).
+Not here: the decisions (coordinators/groups), what a shard sees of the broker (ports.py), which
+shards this broker has (broker/shards), loading them (loading.py), offsets of deleted topics
+(deleted_topics.py), the format of requests (handlers/).
 
 Created at the start of a broker that has groups in its logs, otherwise with the first request about
 a group: a broker without groups never imports any of it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from functools import partial
-from traceback import format_exception
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.context import GroupsContext
+from barnabas.broker.groups.committed import Reply, when_committed
 from barnabas.broker.groups.deleted_topics import forget_offsets
 from barnabas.broker.groups.loading import GroupLoading
-from barnabas.broker.groups.ports import PartitionJournal, TopicsSeen, group_limits, limits
+from barnabas.broker.groups.offsets_topic import create_offsets_topic
+from barnabas.broker.groups.ports import (
+    TopicsSeen,
+    caller_of,
+    group_limits,
+    limits,
+)
 from barnabas.broker.groups.rates import SAMPLE_MS, GroupRates
 from barnabas.broker.groups.rebalance_log import log_rebalances
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.partition import Partition
-from barnabas.broker.role import Role
+from barnabas.broker.shards.led_shards import NO_LEADER, Coordinator, LedShards
 from barnabas.broker.topic import OFFSETS_TOPIC, Topic
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.history.statistics import RebalanceStatistics
 from barnabas.coordinators.groups.records import Record, partition_of
 from barnabas.coordinators.groups.shard import GroupShard
 from barnabas.coordinators.ports import TransactionMarker
-from barnabas.coordinators.runtime import Now, Outcome, Runtime, ShardReply
+from barnabas.coordinators.runtime import Now, Outcome
 from barnabas.keeper.paths import GROUPS
-from barnabas.model.errors import Code, KafkaError, Retriable
+from barnabas.model.errors import KafkaError
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.internal_topics import InternalTopicCreation
+
+__all__ = ["Coordination", "GroupOperation", "Reply", "coordination"]
 
 SWEEP_S = 30.0  # after a shard was loaded: until then the broker gets to know all topics
 LOAD_WAIT_S_MAX = 0.5
 
-Reply = ProtocolMessage | DeferredReply[ProtocolMessage]
 GroupOperation = Callable[[GroupShard, Caller, Now], Outcome[Record]]
 
 
@@ -54,55 +64,43 @@ def coordination(broker: GroupsContext) -> "Coordination":
     return broker.coordination
 
 
-class Coordination:
+class Coordination(Coordinator[GroupShard]):
     """The group coordinator of one broker."""
 
     def __init__(self, broker: GroupsContext) -> None:
         self._broker = broker
         self._clock = broker.clock
         self._loop = broker.loop
-        self.runtime: Runtime[GroupShard] = Runtime()
         self.rebalance_statistics = RebalanceStatistics()
         self.since_ms = self._clock.wall_ms()  # the rebalance histories begin here
         self.pace = GroupRates(broker.topics)
-        self._topic: Topic | None = None
-        self._partitions = 0  # when the shards were loaded: a group must not move to another one
-        self._loading = GroupLoading(broker, self.runtime, self.now, self._loaded, self._not_loaded)
-        self._terms: dict[int, int] = {}  # by shard: how often this broker has loaded it
-        self._epochs: dict[int, int] = {}  # by loaded shard: the leader epoch
+        self.led: LedShards[GroupShard] = LedShards(broker, OFFSETS_TOPIC, "groups", self)
+        self.runtime = self.led.runtime
+        self._loading = GroupLoading(broker, self.led)
         self._own_limits: dict[str, dict[str, int]] = {
             name: group_limits(settings)
             for (kind, name), settings in broker.catalog.entities.items()
             if kind == GROUPS
         }
         self._shared = limits(broker.config, self._own_limits)
-        self._forgetting: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
-        self._stopped = False
         self._sampler: asyncio.TimerHandle | None = None
-        if broker.replicas is not None:
-            broker.replicas.watch(OFFSETS_TOPIC, self._led)
-        self.take_up()
+        self.internal_topics: InternalTopicCreation | None = None  # of streams groups
+        self.led.start()
 
     # Starting and stopping
 
     async def ready(self) -> None:
         """Create the topic if it is missing; wait a moment for shards that are loading."""
         if self._broker.topics.get(OFFSETS_TOPIC) is None:
-            await self._create_topic()
-        self.take_up()
+            await create_offsets_topic(self._broker)
+        self.led.take_up()
         if self._loading.task is not None:
             await asyncio.wait((self._loading.task,), timeout=LOAD_WAIT_S_MAX)
 
     def stop(self) -> None:
         """The logs are about to close: nothing more is written."""
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self.led.stop()
         self._loading.stop()
-        for task in self._forgetting:
-            task.cancel()
         if self._sampler is not None:
             self._sampler.cancel()
 
@@ -114,105 +112,41 @@ class Coordination:
             with suppress(KafkaError):  # a shard that is loading reads the settings afterwards
                 self.runtime.shard(index).configured(group_id)
 
-    async def _create_topic(self) -> None:
-        config = self._broker.config
-        overrides = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-        }
-        try:
-            await self._broker.catalog.create_topic(
-                OFFSETS_TOPIC, config.offsets_topic_num_partitions, overrides
-            )
-        except KafkaError as error:
-            if error.code is not Code.TOPIC_ALREADY_EXISTS:
-                raise
+    # The shards
 
-    def take_up(self) -> None:
-        """Load this broker's shards, once; not before the number of partitions is known."""
-        topic = self._broker.topics.get(OFFSETS_TOPIC)
-        if topic is None or topic is self._topic or self._stopped:
-            return
-        cluster = self._broker.cluster
-        if cluster is not None and not cluster.view.is_whole(topic):
-            return
-        self._loading.stop()  # the topic was deleted and created again
-        for index in self.runtime.partitions():
-            self._deliver(self.runtime.unload(index))
-        self._topic = topic
-        self._partitions = len(topic.partitions)
+    def topic_found(self, topic: Topic) -> None:
+        self._loading.stop()
         self._shared = limits(self._broker.config, self._own_limits)
         for name, (_, ends) in self._broker.catalog.deleted_topic_offsets.items():
             for index, end in ends.items():
                 self._loading.doom(index, name, end)
-        for index, partition in enumerate(topic.partitions):
-            # An offline partition may have commits: no reply may say that there are none.
-            if partition.role is Role.LEADER:
-                self._take_up_one(index, partition)
         if self._sampler is None:
             self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
 
-    def _take_up_one(self, index: int, partition: Partition) -> None:
-        """The shard answers at once if its log is empty, otherwise when it is loaded."""
-        self._terms[index] = term = self._terms.get(index, 0) + 1
-        self._epochs[index] = partition.leader_epoch
-        partition.on_commit = partial(self._committed, index)
-        partition.on_leadership_lost = partial(self._loop.call_soon, self._lost, index, term)
-        journal = PartitionJournal(partition)
-        shard = GroupShard(self._shared, self.rebalance_statistics, TopicsSeen(self._broker.topics))
-        self.runtime.start_loading(index, shard, journal)
-        if partition.log.end_offset > partition.log.start_offset:
-            self._loading.add(index, partition)
-        else:
-            self.runtime.finish_loading(index, self.now())
-            self._loaded(index)
+    def new_shard(self, partition: Partition) -> GroupShard:
+        return GroupShard(self._shared, self.rebalance_statistics, TopicsSeen(self._broker))
 
-    def _loaded(self, index: int) -> None:
-        self._arm(self.runtime.shard(index).next_deadline())
+    def load(self, index: int, partition: Partition) -> None:
+        self._loading.add(index, partition)
+
+    def shard_loaded(self, index: int) -> None:
         if self._broker.cluster is not None:
-            self._loop.call_later(SWEEP_S, self._sweep, index, self._terms[index])
+            self._loop.call_later(SWEEP_S, self._sweep, index, self.led.term(index))
 
-    def _not_loaded(self, index: int, error: Exception) -> None:
-        self._deliver(self.runtime.unload(index))
-        self._broker.log.error(
-            "groups not loaded", partition=f"{OFFSETS_TOPIC}-{index}", reason=repr(error)
-        )
+    def shard_unloading(self, index: int) -> None:
+        self._loading.drop(index)
 
-    def _committed(self, index: int) -> None:
-        """Records that waited for a sync or for other replicas are committed."""
-        self._deliver(self.runtime.watermark_moved(index))
-
-    def _lost(self, index: int, term: int) -> None:
-        """The log is offline, deleted, or led by another broker: answer the waiting requests.
-
-        Called by the event loop after the code that noticed it."""
-        if self._terms.get(index) == term and not self._stopped:
-            self._loading.drop(index)
-            self._epochs.pop(index, None)
-            self._deliver(self.runtime.unload(index))
+    def deadlines_handled(self) -> None:
+        log_rebalances(self._broker.log, self.rebalance_statistics)
 
     # In a cluster
 
-    def _led(self, partition: Partition) -> None:
-        """This broker leads the partition now: load its shard from the log."""
-        index = partition.name.partition
-        self.take_up()
-        if self._topic is None or self._stopped or index >= self._partitions:
-            return  # loaded when all partitions of the topic are known
-        if (
-            self._topic.partitions[index] is partition
-            and self._epochs.get(index) != partition.leader_epoch
-        ):
-            self._lost(index, self._terms.get(index, 0))
-            self._take_up_one(index, partition)
-
     def leader_of(self, group_id: str) -> int:
         """The broker that coordinates the group; -1 if there is none now."""
-        self.take_up()
-        if self._topic is None:
-            return -1
-        return self._topic.partitions[partition_of(group_id, self._partitions)].leader
+        self.led.take_up()
+        if self.led.topic is None:
+            return NO_LEADER
+        return self.led.leader_of(self.partition_of(group_id))
 
     def topic_gone(self, name: str) -> None:
         """The controller deleted the topic: each broker removes its offsets from its own shards."""
@@ -221,11 +155,12 @@ class Coordination:
     def _sweep(self, index: int, term: int) -> None:
         """Remove offsets of topics that were deleted while the shard had no leader."""
         cluster = self._broker.cluster
-        if self._terms.get(index) != term or not self.runtime.is_active(index) or self._stopped:
+        if not self.led.is_term(index, term) or not self.runtime.is_active(index):
             return
         if cluster is None or not cluster.registered.is_set():
             return
         topics = self._broker.topics
+        self._forget_shares(index, None)
         groups = self.runtime.shard(index).offsets.by_group.values()
         names = dict.fromkeys(name for found in groups for name in found)
         gone = [name for name in names if topics.get(name) is None]
@@ -233,23 +168,25 @@ class Coordination:
             self._forget(gone)
 
     def _forget(self, names: list[str]) -> None:
-        task = self._loop.create_task(self._forget_all(names))
-        self._forgetting.add(task)
-        task.add_done_callback(self._forgetting.discard)
+        self.start(self._forget_all(names))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self.led.keep(work)
+
+    def _forget_shares(self, index: int, names: frozenset[str] | None) -> None:
+        """The state of share groups in topics that were deleted, these or any."""
+        self.apply(index, lambda shard, _: shard.share.forget_topics(names))
 
     async def _forget_all(self, names: list[str]) -> None:
         for name in names:
-            if self._topic is not None and not self._stopped:
+            if self.led.topic is not None and not self.led.stopped:
                 await self.topic_deleted(name)
 
     # Requests
 
     def partition_of(self, group_id: str) -> int:
         """NOT_COORDINATOR until the topic exists: FindCoordinator creates it."""
-        self.take_up()
-        if self._topic is None:
-            raise Retriable(Code.NOT_COORDINATOR, f"topic {OFFSETS_TOPIC} does not exist yet")
-        return partition_of(group_id, self._partitions)
+        return partition_of(group_id, self.led.total())
 
     def run(self, group_id: str, operation: GroupOperation, call: Call) -> Reply:
         """Run an operation on the group's shard; its reply may wait for members, or for the log."""
@@ -261,12 +198,14 @@ class Coordination:
         now = self.now()
         shard = self.runtime.shard(partition)
         answers = self.runtime.carry_out(partition, operation(shard, caller, now), now)
-        self._arm(shard.next_deadline())
+        self.led.arm(shard.next_deadline())
+        if shard.share.asks:
+            self._initialize_shares(partition, shard)
         if self.rebalance_statistics.unlogged:
             log_rebalances(self._broker.log, self.rebalance_statistics)
         if len(answers) == 1 and answers[0].token is deferred:
             return answers[0].response
-        self._deliver(answers)
+        self.led.deliver(answers)
         return deferred.take() if deferred.done else deferred
 
     def end_transaction(
@@ -277,8 +216,28 @@ class Coordination:
         caller = Caller(deferred, 0, "", "")
         shard = self.runtime.shard(partition)
         outcome = shard.end_transaction_of(marker, response, caller)
-        self._deliver(self.runtime.carry_out(partition, outcome, self.now()))
+        self.led.deliver(self.runtime.carry_out(partition, outcome, self.now()))
         return deferred
+
+    def apply(self, index: int, operation: Callable[[GroupShard, Now], Outcome[Record]]) -> None:
+        """Run an operation that no request waits for; nothing if the shard is not here."""
+        if self.runtime.is_active(index) and not self.led.stopped:
+            shard, now = self.runtime.shard(index), self.now()
+            self.led.deliver(self.runtime.carry_out(index, operation(shard, now), now))
+            self.led.arm(shard.next_deadline())
+
+    async def committed(self, index: int) -> bool:
+        """Wait until the state of a shard is committed; False if this broker lost it."""
+        told: asyncio.Future[bool] = self._loop.create_future()
+        if self.runtime.is_settled(index, told.set_result):
+            return self.runtime.is_active(index)
+        return await told
+
+    def _initialize_shares(self, index: int, shard: GroupShard) -> None:
+        from barnabas.broker.groups.share_groups import initialize
+
+        for asked in shard.share.take_initializations():
+            self.start(initialize(self._broker, self, index, asked))
 
     def look(
         self, look: Callable[[], ProtocolMessage], group_ids: Iterable[str] | None = None
@@ -287,28 +246,11 @@ class Coordination:
         response = look()
         if group_ids is None:
             indexes = self.runtime.partitions()
-        elif self._topic is None:
+        elif self.led.topic is None:
             return response
         else:
-            indexes = tuple({partition_of(each, self._partitions) for each in group_ids})
-        deferred: DeferredReply[ProtocolMessage] = DeferredReply()
-        left = 0
-        lost = False
-
-        def tell(committed: bool) -> None:
-            nonlocal left, lost
-            left -= 1
-            lost = lost or not committed
-            if left:
-                return
-            again = self.look(look, group_ids) if lost else response
-            if isinstance(again, DeferredReply):
-                again.then(deferred.set)
-            else:
-                deferred.set(again)
-
-        left = sum(not self.runtime.is_settled(index, tell) for index in indexes)
-        return deferred if left else response
+            indexes = tuple({self.partition_of(each) for each in group_ids})
+        return when_committed(self.runtime, indexes, response, lambda: self.look(look, group_ids))
 
     def shard_of(self, group_id: str) -> GroupShard:
         """Read only."""
@@ -316,8 +258,7 @@ class Coordination:
 
     def shards(self) -> list[GroupShard]:
         """All shards, read only; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
-        self.take_up()
-        return [self.runtime.shard(index) for index in self.runtime.partitions()]
+        return self.led.all_of_them()
 
     def topics_changed(self, name: str, *, of_names: bool) -> None:
         """Groups of the consumer protocol that read the topic see the change at a heartbeat."""
@@ -331,10 +272,13 @@ class Coordination:
         Out: the shards whose logs could not be written yet, and the offset below which they may
         have offsets of it."""
         self.topics_changed(name, of_names=True)
-        self.take_up()
-        assert self._topic is not None
-        ours = None if self._broker.cluster is None else self._epochs.keys()
-        left = await forget_offsets(name, self._topic.partitions, ours, self.runtime, self._loading)
+        self.led.take_up()
+        topic = self.led.topic
+        assert topic is not None
+        ours = None if self._broker.cluster is None else self.led.epochs.keys()
+        left = await forget_offsets(name, topic.partitions, ours, self.runtime, self._loading)
+        for index in self.runtime.partitions():
+            self._forget_shares(index, frozenset((name,)))
         if left:
             self._broker.log.warning("offsets of a deleted topic not removed yet", topic=name)
         return left
@@ -342,50 +286,10 @@ class Coordination:
     # Time and answers
 
     def now(self) -> Now:
-        return Now(self._clock.monotonic_ms(), self._clock.wall_ms())
+        return self.led.now()
 
     def _sample(self) -> None:
         self._sampler = self._loop.call_later(SAMPLE_MS / 1000, self._sample)
         if not self.runtime.is_loading():
             live = ((id_, shard.offsets) for shard in self.shards() for id_ in shard.live())
             self.pace.sample(live, self.now())
-
-    def _deliver(self, answers: list[ShardReply]) -> None:
-        for token, response in answers:
-            assert isinstance(token, DeferredReply)
-            try:
-                token.set(response)
-            except Exception as error:  # the other replies must still be sent
-                self._failed("answer not given", error)
-
-    def _failed(self, event: str, error: Exception) -> None:
-        self._broker.counts.failures += 1
-        trace = "".join(format_exception(error))
-        self._broker.log.error(event, error=repr(error), trace=trace)
-
-    def _arm(self, deadline_ms: int | None) -> None:
-        if deadline_ms is None or self._stopped:
-            return
-        if self._timer is not None:
-            if self._timer_ms <= deadline_ms:
-                return
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        wait_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-        self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        if self._stopped:
-            return
-        try:
-            failed = partial(self._failed, "deadline of a group failed")
-            self._deliver(self.runtime.expire(self.now(), failed))
-            log_rebalances(self._broker.log, self.rebalance_statistics)
-        finally:  # a fault in one group must not stop the clock of all
-            self._arm(self.runtime.next_deadline())
-
-
-def caller_of(call: Call, token: object) -> Caller:
-    host, peer = f"/{call.connection.host}", call.connection.peer
-    return Caller(token, call.version, call.client_id, host, peer, call.may_describe)

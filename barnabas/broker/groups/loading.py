@@ -1,49 +1,35 @@
 """Loads the shards of groups from their logs, one after the other.
 
 In: shards to load. Out: shards that answer requests.
-Always: loading never blocks the event loop for longer than a time slice, and never reads a disk on
-it; a shard that is unloaded meanwhile, or unloaded and loaded again, gets no record of the old
-load.
-Not here: which shards this broker has (coordination.py), what records mean (coordinators/groups).
+Not here: reading in slices of time (broker/shards/loading.py), which shards this broker has
+(broker/shards/led_shards.py), what records mean (coordinators/groups).
 """
 
 import asyncio
-from collections.abc import Callable
 
 from barnabas.broker.context import GroupsContext
 from barnabas.broker.groups.pending_deletions import PendingOffsetDeletions
-from barnabas.broker.log_reading import read_batches
 from barnabas.broker.partition import Partition
+from barnabas.broker.shards.led_shards import LedShards
+from barnabas.broker.shards.loading import (
+    LoadingCancelled,
+    check_still_loading,
+    stored_batches,
+)
 from barnabas.coordinators.groups.records import OffsetRecord
 from barnabas.coordinators.groups.shard import GroupShard
-from barnabas.coordinators.runtime import Now, Runtime
 from barnabas.log.config import INT64_MAX
-from barnabas.wire.records import iter_batches
 
 LOAD_BYTES = 1 << 20
-LOAD_SLICE_S = 0.004
-
-
-class LoadingCancelled(Exception):
-    """The shard that was loading does not belong to this broker any more."""
 
 
 class GroupLoading:
-    """`loaded` or `failed` is called for each shard."""
+    """One load at a time."""
 
-    def __init__(
-        self,
-        broker: GroupsContext,
-        runtime: Runtime[GroupShard],
-        now: Callable[[], Now],
-        loaded: Callable[[int], None],
-        failed: Callable[[int, Exception], None],
-    ) -> None:
+    def __init__(self, broker: GroupsContext, shards: LedShards[GroupShard]) -> None:
         self._broker = broker
-        self._runtime = runtime
-        self._now = now
-        self._loaded = loaded
-        self._failed = failed
+        self._shards = shards
+        self._runtime = shards.runtime
         self._waiting: dict[int, Partition] = {}
         self._doomed: dict[int, PendingOffsetDeletions] = {}  # by shard
         self.task: asyncio.Task[None] | None = None
@@ -81,10 +67,9 @@ class GroupLoading:
                 continue
             except Exception as error:
                 # A shard without its whole log would answer wrongly: it must refuse instead.
-                self._failed(index, error)
+                self._shards.not_loaded(index, error)
                 continue
             shards += 1
-            self._loaded(index)
             doomed = self._doomed.pop(index, None)
             if doomed is not None and doomed.ends and doomed.written:
                 await self._broker.catalog.offsets_forgotten(index, doomed.ends)
@@ -95,32 +80,22 @@ class GroupLoading:
 
     async def _load_one(self, partition: Partition, index: int) -> int:
         """Replay one log from its start; returns its number of records."""
-        loop, runtime = self._broker.loop, self._runtime
+        runtime = self._runtime
         shard = runtime.any_shard(index)
         doomed = self._doomed.setdefault(index, PendingOffsetDeletions())
-        offset, end = partition.log.start_offset, partition.log.end_offset
-        count = 0
-        slice_end = loop.time() + LOAD_SLICE_S
+        end, count = partition.log.end_offset, 0
 
         async def pause() -> None:
             await asyncio.sleep(0)
-            self._check(index, shard)
+            check_still_loading(runtime, index, shard)
 
-        while offset < end:
-            found = await read_batches(partition, offset, end, LOAD_BYTES)
-            self._check(index, shard)
-            if found is None:
-                break
-            for header, batch in iter_batches(found.data):
-                if header.base_offset >= doomed.next_end:
-                    for _ in doomed.reached(header.base_offset, shard):
-                        await pause()
-                runtime.load(index, batch, header)
-                count += header.record_count
-                if loop.time() > slice_end:
+        stored = stored_batches(self._broker, runtime, index, partition, end, LOAD_BYTES)
+        async for header, batch in stored:
+            if header.base_offset >= doomed.next_end:
+                for _ in doomed.reached(header.base_offset, shard):
                     await pause()
-                    slice_end = loop.time() + LOAD_SLICE_S
-            offset = found.next_offset
+            runtime.load(index, batch, header)
+            count += header.record_count
         while not doomed.over:  # more may be deleted while tombstones are written
             for _ in doomed.reached(INT64_MAX, shard):
                 await pause()
@@ -128,16 +103,12 @@ class GroupLoading:
                 if not self.forget(index, records):
                     doomed.written = False
                 await pause()
-        runtime.finish_loading(index, self._now(), end)
+        self._shards.finish_loading(index, end)
         return count
-
-    def _check(self, index: int, shard: GroupShard) -> None:
-        if not self._runtime.has(index, shard):
-            raise LoadingCancelled
 
     def forget(self, index: int, records: tuple[OffsetRecord, ...]) -> bool:
         """False if the log refuses: then the keeper remembers it until the next start."""
-        if self._runtime.write(index, records, self._now()):
+        if self._runtime.write(index, records, self._shards.now()):
             return True
         shard = self._runtime.any_shard(index)
         for record in records:

@@ -13,12 +13,13 @@ from barnabas.broker.groups.rates import Rate, end_offset
 from barnabas.broker.topic import Topics
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.history.statistics import SECONDS, Durations
+from barnabas.coordinators.groups.share.group import ShareGroup
 from barnabas.coordinators.groups.subscription import CONSUMER, partitions_of
 from barnabas.model.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordination import Coordination
-    from barnabas.coordinators.groups.classic.group import ClassicGroup
+    from barnabas.coordinators.groups.state import Group
 
 GROUPS_MAX = 500
 PARTITIONS_MAX = 2_000
@@ -82,13 +83,18 @@ async def measure(groups: "Coordination", topics: Topics) -> GroupMetrics | None
     return GroupMetrics(len(ids), sizes, lags, left_out, no_commit_yet)
 
 
-def _assigned(topics: Topics, group: "ClassicGroup | ConsumerGroup") -> Iterator[tuple[str, int]]:
+def _assigned(topics: Topics, group: "Group") -> Iterator[tuple[str, int]]:
     """The assignments of the members; none for members that are not consumers."""
+    if isinstance(group, ShareGroup):
+        return  # it has no committed offsets
     if isinstance(group, ConsumerGroup):
         for topic_id, number in group.stored.owners:
             topic = topics.by_id(topic_id)
             if topic is not None:
                 yield topic.name, number
+    elif group.type == "streams":
+        for each in group.stored.members.values():
+            yield from group.read_partitions(each.assigned.active)
     elif group.members.protocol_type == CONSUMER:
         for member in group.members.by_id.values():
             yield from partitions_of(member.assignment) or ()

@@ -1,8 +1,7 @@
-"""What a shard of groups sees of its broker: the log under it, the topics, the settings.
+"""What a shard of groups sees of its broker: the topics, the settings.
 
-In: a partition, the broker's topics, its configuration. Out: what coordinators/ asks for.
-Always: nothing is written to a partition that this broker does not lead.
-Not here: which shards this broker has (coordination.py).
+In: the broker's topics, its configuration. Out: what coordinators/ asks for.
+Not here: the log under a shard (broker/shards/journal.py).
 """
 
 from collections.abc import Mapping
@@ -10,16 +9,14 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.assignment.group import AssignableTopic as SeenTopic
-from barnabas.broker.partition import ACKS_ALL, Partition
-from barnabas.broker.partition_errors import not_served
-from barnabas.broker.role import Role
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.group import GroupConfig
+from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.limits import GroupLimits
-from barnabas.coordinators.ports import TransactionMarker
 
 if TYPE_CHECKING:
-    from barnabas.broker.topic import Topics
+    from barnabas.broker.context import ClusterContext
+    from barnabas.broker.net.dispatch import Call
 
 # Before the first generation of a group: members that start together arrive within moments. If one
 # of them is alone in a generation, it learns about the others only at its next heartbeat, seconds
@@ -27,57 +24,24 @@ if TYPE_CHECKING:
 LULL_MS = 100
 
 
-class PartitionJournal:
-    """The log under a shard; what it appends is committed when its replicas have it."""
-
-    __slots__ = ("_partition",)
-
-    def __init__(self, partition: Partition) -> None:
-        self._partition = partition
-
-    @property
-    def high_watermark(self) -> int:
-        return self._partition.log.high_watermark
-
-    def append(self, batch: bytearray, wall_ms: int) -> int:
-        partition = self._partition
-        if partition.role is not Role.LEADER:  # another broker leads since a moment ago
-            raise not_served(partition)
-        return partition.append(memoryview(batch), ACKS_ALL, wall_ms, ours=True).last_offset
-
-    def append_transactional(self, batch: bytearray, guard: object, wall_ms: int) -> int:
-        from barnabas.log.transactions.verification import VerificationGuard
-
-        partition = self._partition
-        if partition.role is not Role.LEADER:
-            raise not_served(partition)
-        known = guard if isinstance(guard, VerificationGuard) else None
-        view = memoryview(batch)
-        return partition.append(view, ACKS_ALL, wall_ms, ours=True, guard=known).last_offset
-
-    def append_marker(self, marker: TransactionMarker, wall_ms: int) -> int:
-        from barnabas.broker.transactions.marker_append import append_marker
-        from barnabas.wire.control_records import EndMarker
-
-        partition = self._partition
-        if partition.role is not Role.LEADER:
-            raise not_served(partition)
-        producer_id, epoch, commit, coordinator_epoch, version = marker
-        end = EndMarker(commit, coordinator_epoch)
-        return append_marker(partition, producer_id, epoch, end, version, wall_ms).last_offset
-
-
 class TopicsSeen:
     """The broker's topics, as the coordinator needs them."""
 
-    __slots__ = ("_topics",)
+    __slots__ = ("_broker", "_topics")
 
-    def __init__(self, topics: "Topics") -> None:
-        self._topics = topics
+    def __init__(self, broker: "ClusterContext") -> None:
+        self._broker = broker
+        self._topics = broker.topics
 
     def find(self, name: str) -> SeenTopic | None:
+        """In a cluster, not before the controller has listed all partitions of the topic: groups
+        would assign a part of it, or report a wrong number of partitions."""
         topic = self._topics.get(name)
-        return None if topic is None else SeenTopic(len(topic.partitions), topic.id)
+        if topic is None:
+            return None
+        cluster = self._broker.cluster
+        listed = len(topic.partitions) if cluster is None else cluster.view.listed(topic)
+        return SeenTopic(listed, topic.id) if listed else None
 
     def name_of(self, topic_id: UUID) -> str | None:
         topic = self._topics.by_id(topic_id)
@@ -85,6 +49,11 @@ class TopicsSeen:
 
     def names(self) -> list[str]:
         return [topic.name for topic in self._topics]
+
+
+def caller_of(call: "Call", token: object) -> Caller:
+    host, peer = f"/{call.connection.host}", call.connection.peer
+    return Caller(token, call.version, call.client_id, host, peer, call.may_describe)
 
 
 def limits(config: BrokerConfig, groups: Mapping[str, Mapping[str, int]]) -> GroupLimits:
@@ -105,6 +74,17 @@ def limits(config: BrokerConfig, groups: Mapping[str, Mapping[str, int]]) -> Gro
         consumer_join_pause_ms=LULL_MS,
         consumer_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
         consumer_downgrade=config.group_consumer_migration_policy in ("bidirectional", "downgrade"),
+        share_session_timeout_ms=config.group_share_session_timeout_ms,
+        share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        share_assignment_interval_ms=config.group_share_assignment_interval_ms,
+        share_members_max=config.group_share_max_size,
+        streams_session_timeout_ms=config.group_streams_session_timeout_ms,
+        streams_heartbeat_interval_ms=config.group_streams_heartbeat_interval_ms,
+        streams_assignment_interval_ms=config.group_streams_assignment_interval_ms,
+        streams_members_max=config.group_streams_max_size,
+        streams_num_standby_replicas=config.group_streams_num_standby_replicas,
+        streams_initial_rebalance_delay_ms=config.group_streams_initial_rebalance_delay_ms,
+        streams_join_pause_ms=LULL_MS,
         groups=groups,
     )
 
@@ -116,5 +96,13 @@ def group_limits(settings: Mapping[str, str]) -> dict[str, int]:
         "consumer.session.timeout.ms": config.consumer_session_timeout_ms,
         "consumer.heartbeat.interval.ms": config.consumer_heartbeat_interval_ms,
         "consumer.assignment.interval.ms": config.consumer_assignment_interval_ms,
+        "share.session.timeout.ms": config.share_session_timeout_ms,
+        "share.heartbeat.interval.ms": config.share_heartbeat_interval_ms,
+        "share.assignment.interval.ms": config.share_assignment_interval_ms,
+        "streams.session.timeout.ms": config.streams_session_timeout_ms,
+        "streams.heartbeat.interval.ms": config.streams_heartbeat_interval_ms,
+        "streams.assignment.interval.ms": config.streams_assignment_interval_ms,
+        "streams.initial.rebalance.delay.ms": config.streams_initial_rebalance_delay_ms,
+        "streams.num.standby.replicas": config.streams_num_standby_replicas,
     }
     return {name.replace(".", "_"): value for name, value in values.items() if name in settings}

@@ -72,4 +72,6 @@ def end_offset(topics: Topics, topic: str, partition: int) -> int | None:
     if found is None or not 0 <= partition < len(found.partitions):
         return None
     there = found.partitions[partition]
-    return None if there.log_directory is None and not there.failure else there.log.high_watermark
+    if there.log_directory is None and not there.failure:
+        return None
+    return there.log.high_watermark if there.delay is None else there.delay.end()

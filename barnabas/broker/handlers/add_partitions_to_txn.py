@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.net.deferred_reply import settled
 from barnabas.broker.net.dispatch import Call
+from barnabas.broker.topic import INTERNAL, OFFSETS_TOPIC
 from barnabas.broker.transactions.coordination import Reply, origin_of, transaction_coordination
 from barnabas.coordinators.transactions import replies
 from barnabas.coordinators.transactions.decision import Identity
@@ -57,16 +58,12 @@ def _begin(
     for topic in asked.topics:
         known = partitions.get(topic.name, frozenset())
         partitions[topic.name] = known | frozenset(topic.partitions)
-    unknown = _unknown(broker, partitions)
-    if unknown:
+    refused = _refused(broker, partitions, call.version)
+    if refused:
         return replies.added(
             id_,
             partitions,
-            lambda topic, index: (
-                Code.UNKNOWN_TOPIC_OR_PARTITION
-                if index in unknown.get(topic, ())
-                else Code.OPERATION_NOT_ATTEMPTED
-            ),
+            lambda topic, index: refused.get((topic, index), Code.OPERATION_NOT_ATTEMPTED),
             call.version,
         )
     try:
@@ -83,11 +80,20 @@ def _begin(
         return replies.added(id_, partitions, error.code, call.version)
 
 
-def _unknown(broker: "TransactionsContext", partitions: Partitions) -> Partitions:
-    unknown: dict[str, frozenset[int]] = {}
+def _refused(
+    broker: "TransactionsContext", partitions: Partitions, version: int
+) -> dict[tuple[str, int], Code]:
+    """A marker in an internal topic would make its coordinator unable to load it. Only brokers
+    add one: the partition in which a group commits its offsets."""
+    refused: dict[tuple[str, int], Code] = {}
     for name, indexes in partitions.items():
         topic = broker.topics.get(name)
         count = 0 if topic is None else len(topic.partitions)
-        if missing := frozenset(index for index in indexes if not 0 <= index < count):
-            unknown[name] = missing
-    return unknown
+        if name in INTERNAL and (name != OFFSETS_TOPIC or version < replies.BATCHED_SINCE):
+            refused |= dict.fromkeys(
+                ((name, each) for each in indexes), Code.TOPIC_AUTHORIZATION_FAILED
+            )
+        elif min(indexes, default=0) < 0 or max(indexes, default=-1) >= count:
+            unknown = ((name, each) for each in indexes if not 0 <= each < count)
+            refused |= dict.fromkeys(unknown, Code.UNKNOWN_TOPIC_OR_PARTITION)
+    return refused

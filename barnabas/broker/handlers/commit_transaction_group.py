@@ -51,8 +51,6 @@ def handle(
 
 def _check_together(asked: AskedGroup, partitions: int) -> None:
     """A group is decided in one record batch, so all its ids are in one partition."""
-    if not partitions:
-        return  # nobody has looked for the coordinator yet, which `run` says
     index = partition_of(asked.group, partitions)
     for id_ in asked.transactions:
         if partition_of(id_, partitions) != index:

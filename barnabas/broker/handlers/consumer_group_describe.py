@@ -47,7 +47,7 @@ def _describe(broker: "GroupsContext", group_id: str, operations: int) -> Descri
         return _without(group_id, error.code, error.detail)
     if isinstance(group, ConsumerGroup):
         return _found(broker, group, operations)
-    why = not_consumer_group(group_id, exists=group is not None)
+    why = not_consumer_group(group_id, None if group is None else group.type)
     return _without(group_id, Code.GROUP_ID_NOT_FOUND, why)
 
 

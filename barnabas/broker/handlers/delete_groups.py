@@ -30,12 +30,28 @@ def handle(broker: "GroupsContext", request: DeleteGroupsRequest, call: Call) ->
 
 def _delete(broker: "GroupsContext", group_id: str, call: Call) -> Reply:
     try:
-        return coordination(broker).run(
+        groups = coordination(broker)
+        if group_id in groups.shard_of(group_id).shares:
+            return _delete_share_group(broker, group_id, call)
+        return groups.run(
             group_id, lambda shard, caller, now: shard.delete([group_id], caller), call
         )
     except KafkaError as error:
         result = DeletableGroupResult(group_id=group_id, error_code=error.code)
         return DeleteGroupsResponse(results=[result])
+
+
+def _delete_share_group(broker: "GroupsContext", group_id: str, call: Call) -> Reply:
+    from barnabas.broker.groups.share_groups import delete_group
+
+    deferred: DeferredReply[ProtocolMessage] = DeferredReply()
+    groups = coordination(broker)
+
+    async def delete() -> None:
+        deferred.set(await delete_group(broker, groups, group_id, call))
+
+    groups.start(delete())
+    return deferred
 
 
 class _Gathered:

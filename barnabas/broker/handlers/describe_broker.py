@@ -16,6 +16,7 @@ from barnabas.wire.messages.describe_broker import (
     DescribedLogDir,
     OfflinePartition,
     ThrottledClient,
+    WaitingPartition,
 )
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 EVENTS_MAX = 10_000
 OFFLINE_MAX = 1_000
 THROTTLED_MAX = 100
+WAITING_MAX = 100
 TEXT_LENGTH_MAX = 300
 
 
@@ -51,7 +53,23 @@ def handle(broker: "Broker", request: DescribeBrokerRequest, call: Call) -> Desc
         ],
         offline=_offline(broker),
         throttled=_throttled(broker),
+        waiting=_waiting(broker),
     )
+
+
+def _waiting(broker: "Broker") -> list[WaitingPartition]:
+    """The first ones."""
+    waiting = (log for log in broker.logs.logs.values() if log.waiting_bytes)
+    return [
+        WaitingPartition(
+            topic=log.partition.topic,
+            partition=log.partition.partition,
+            waiting_bytes=log.waiting_bytes,
+            log_bytes=log.size,
+            limit_bytes=log.config.waiting_bytes_max,
+        )
+        for log in islice(waiting, WAITING_MAX)
+    ]
 
 
 def _throttled(broker: "Broker") -> list[ThrottledClient]:

@@ -11,7 +11,6 @@ from barnabas.broker.groups.coordination import Coordination, coordination
 from barnabas.broker.groups.lag import GroupPosition, unread_since_ms
 from barnabas.broker.groups.rates import end_offset
 from barnabas.broker.net.dispatch import Call
-from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.classic.states import ClassicGroupState
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.states import MemberState
@@ -21,6 +20,8 @@ from barnabas.coordinators.groups.history.rebalance_history import (
     RebalanceEntry,
 )
 from barnabas.coordinators.groups.history.text import cause_text
+from barnabas.coordinators.groups.share.group import ASSIGNOR, ShareGroup
+from barnabas.coordinators.groups.state import Group
 from barnabas.coordinators.runtime import Now
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.describe_group_history import (
@@ -37,6 +38,7 @@ from barnabas.wire.messages.describe_group_history import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.coordinators.groups.streams.group import StreamsGroup
 
 GROUPS_MAX = 20
 MOVES_MAX = 500  # of one rebalance
@@ -94,9 +96,13 @@ async def _history(broker: "Broker", group_id: str, open_now: AbstractSet[str]) 
     )
 
 
-def _members(group: ClassicGroup | ConsumerGroup, now: Now) -> list[GroupHistoryMember]:
+def _members(group: Group, now: Now) -> list[GroupHistoryMember]:
+    if isinstance(group, ShareGroup):
+        return _members_of_share_group(group, now)
     if isinstance(group, ConsumerGroup):
         return _members_of_new(group, now)
+    if group.type == "streams":
+        return _members_of_streams_group(group, now)
     joining = group.state is ClassicGroupState.PREPARING
     syncing = group.state is ClassicGroupState.COMPLETING
     return [
@@ -113,6 +119,41 @@ def _members(group: ClassicGroup | ConsumerGroup, now: Now) -> list[GroupHistory
             protocols=list(member.protocols),
         )
         for member in group.members.by_id.values()
+    ]
+
+
+def _members_of_share_group(group: ShareGroup, now: Now) -> list[GroupHistoryMember]:
+    return [
+        GroupHistoryMember(
+            member_id=member.id,
+            instance_id=None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            session_timeout_ms=group.limits.share_session_timeout_ms,
+            rebalance_timeout_ms=-1,
+            silent_ms=group.silent_ms(member.id, now),
+            awaited=member.epoch != group.stored.target_epoch,
+            protocols=[ASSIGNOR],
+        )
+        for member in group.stored.members.values()
+    ]
+
+
+def _members_of_streams_group(group: "StreamsGroup", now: Now) -> list[GroupHistoryMember]:
+    return [
+        GroupHistoryMember(
+            member_id=member.id,
+            instance_id=None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            session_timeout_ms=group.limits.streams_session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            silent_ms=group.silent_ms(member.id, now),
+            awaited=not member.has_reached(group.stored.target_epoch)
+            and member.state is not MemberState.UNRELEASED,
+            protocols=[],
+        )
+        for member in group.stored.members.values()
     ]
 
 

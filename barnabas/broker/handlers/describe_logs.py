@@ -11,6 +11,7 @@ from barnabas.replication.leader import NEVER
 from barnabas.wire.messages.describe_logs import (
     DescribedLog,
     DescribedReplica,
+    DescribedSegment,
     DescribeLogsRequest,
     DescribeLogsResponse,
 )
@@ -18,19 +19,43 @@ from barnabas.wire.messages.describe_logs import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
+SEGMENTS_MAX = 1_000
+
 
 def handle(broker: "Broker", request: DescribeLogsRequest, call: Call) -> DescribeLogsResponse:
     logs = []
+    segments_left = max(0, min(request.segments_max, SEGMENTS_MAX))
     for index in dict.fromkeys(request.partitions):
         try:
             partition = broker.topics.existing(request.topic).partition(index)
-            logs.append(_tell(broker, index, partition.log, _replicas(broker, partition)))
+            segments = _segments(partition.log, segments_left)
+            segments_left -= len(segments)
+            logs.append(_tell(broker, index, partition, segments))
         except KafkaError as error:
             logs.append(DescribedLog(partition=index, replicas=[], error_code=error.code))
         except OSError:
             code = Code.KAFKA_STORAGE_ERROR
             logs.append(DescribedLog(partition=index, replicas=[], error_code=code))
     return DescribeLogsResponse(logs=logs)
+
+
+def _segments(log: Log, count: int) -> list[DescribedSegment]:
+    """The newest ones. Nothing is read from the disk for it."""
+    if not count:
+        return []
+    shown = log.segments[-count:]
+    ends = [segment.base_offset for segment in shown[1:]] + [log.end_offset]
+    return [
+        DescribedSegment(
+            base_offset=segment.base_offset,
+            next_offset=end,
+            bytes=segment.size,
+            index_entries=segment.offset_index.count,
+            newest_ms=max(-1, segment.max_timestamp),
+            created_ms=segment.created_ms,
+        )
+        for segment, end in zip(shown, ends, strict=True)
+    ]
 
 
 def _replicas(broker: "Broker", partition: Partition) -> list[DescribedReplica]:
@@ -45,10 +70,17 @@ def _replicas(broker: "Broker", partition: Partition) -> list[DescribedReplica]:
     return replicas
 
 
-def _tell(broker: "Broker", index: int, log: Log, replicas: list[DescribedReplica]) -> DescribedLog:
+def _tell(
+    broker: "Broker", index: int, partition: Partition, segments: list[DescribedSegment]
+) -> DescribedLog:
+    log, replicas = partition.log, _replicas(broker, partition)
     if not log.config.compacted:
         return DescribedLog(
-            partition=index, replicas=replicas, bytes=log.size, segments=len(log.segments)
+            partition=index,
+            replicas=replicas,
+            bytes=log.size,
+            segments=len(log.segments),
+            segment_list=segments,
         )
     found = look(log, broker.clock.wall_ms())
     current = broker.cleaner.current
@@ -74,4 +106,5 @@ def _tell(broker: "Broker", index: int, log: Log, replicas: list[DescribedReplic
         dirty_bytes=found.dirty_bytes,
         cleaned_to=log.cleaned_to,
         cleaning=words,
+        segment_list=segments,
     )

@@ -130,7 +130,7 @@ class FetchPlan:
             partition = self._find(topic, index)
             partition.check_leader_epoch(epoch)
             if self.slices_left:
-                most = min(bytes_max, self.left)
+                most = bytes_max if bytes_max < self.left else self.left
                 found = partition.read(offset, most, self.size == 0, stable=self.stable)
             else:  # as if its bytes did not fit: the next fetch returns it
                 found = partition.read(offset, 0, False)
@@ -151,21 +151,23 @@ class FetchPlan:
         if records is not None:
             self.slices_left -= 1
             self.size += records.length
-            self.left = max(0, self.left - records.length)
+            self.left = self.left - records.length if records.length < self.left else 0
             if partition.log_directory is not None and partition.log.is_cold(records):
                 self.cold.setdefault(partition.log_directory, []).append(records)
         log = partition.log
-        return PartitionData(
+        data = PartitionData(
             partition_index=index,
             error_code=0,
             high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
+            last_stable_offset=log.high_watermark
+            if log.producers.transactions is None  # most logs have none
+            else log.last_stable_offset,
             log_start_offset=log.start_offset,
             preferred_read_replica=nearer,
-            # Only readers of committed records need the list of aborted transactions.
             aborted_transactions=_aborted(log, offset, found) if self.stable else None,
             records=b"" if records is None else records,
         )
+        return data if partition.delay is None else partition.delay.hide(data)
 
 
 class SessionlessFetch:
@@ -186,7 +188,9 @@ class SessionlessFetch:
         plan = FetchPlan(self._broker, self.request, self._version, self._denied)
         by_id = self._version >= TOPIC_IDS_SINCE
         topics = self._broker.topics
-        if sum(len(asked.partitions) for asked in self.request.topics) > plan.slices_left:
+        wanted = self.request.topics
+        is_one = len(wanted) == 1 and len(wanted[0].partitions) == 1
+        if not is_one and sum(len(asked.partitions) for asked in wanted) > plan.slices_left:
             return self._plan_from(plan, self._broker.descriptors.next_turn(), by_id)
         for asked in self.request.topics:
             topic = topics.by_id(asked.topic_id) if by_id else topics.get(asked.topic)
@@ -370,7 +374,7 @@ def _in_session(
     if request.session_epoch == INITIAL_EPOCH:
         sessions.end(request.session_id)
         wanted = list({one.key: one for one in wanted}.values())
-        created = sessions.create(wanted, now_ms) if wanted else None
+        created = sessions.create(wanted, now_ms, call.connection.peer) if wanted else None
         return SessionFetch(broker, request, call, created, wanted, denied, full=True)
     session: IncrementalSession | None
     session = sessions.resume(request.session_id, request.session_epoch, now_ms)

@@ -1,4 +1,4 @@
-"""FindCoordinator: the coordinator of a group or of a transactional id.
+"""FindCoordinator: the coordinator of a group, of a transactional id, or of a share partition.
 
 It is the leader of the partition that holds their state. The first search creates the topic.
 """
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_member import ClusterMember
 from barnabas.broker.net.dispatch import Call
-from barnabas.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.broker.topic import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.wire.messages.find_coordinator import (
     Coordinator,
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SEVERAL_SINCE = 4
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
+SHARES_SINCE = 6
 
 
 async def handle(
@@ -29,7 +31,7 @@ async def handle(
     keys = request.coordinator_keys if call.version >= SEVERAL_SINCE else [request.key]
     error: KafkaError | None = None
     try:
-        await _ready(broker, request.key_type)
+        await _ready(broker, request.key_type, call.version)
     except KafkaError as refused:
         error = refused
         broker.refused("coordinator not found", call, refused, type=request.key_type)
@@ -47,7 +49,7 @@ async def handle(
     )
 
 
-async def _ready(broker: "Broker", key_type: int) -> None:
+async def _ready(broker: "Broker", key_type: int, version: int) -> None:
     topic = OFFSETS_TOPIC
     try:
         if key_type == GROUP:
@@ -59,15 +61,21 @@ async def _ready(broker: "Broker", key_type: int) -> None:
 
             topic = TRANSACTIONS_TOPIC
             await transaction_coordination(broker).ready()
+        elif key_type == SHARE and version >= SHARES_SINCE:
+            from barnabas.broker.share.service import share_service
+
+            topic = SHARE_STATE_TOPIC
+            await share_service(broker).coordination.ready()
     except KafkaError as error:
         # Too few brokers for its replicas, or no controller: this passes, and clients wait for
         # it only if the error is, as in Kafka, that there is no coordinator.
         problem = f"topic {topic} cannot be created now: {error.detail}"
         raise Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem) from error
-    if key_type not in (GROUP, TRANSACTION):
+    if key_type not in (GROUP, TRANSACTION) and not (key_type == SHARE and version >= SHARES_SINCE):
         raise InvalidRequest(
             Code.INVALID_REQUEST,
-            f"coordinator type {key_type} is not supported; 0 (groups) and 1 (transactions) are",
+            f"coordinator type {key_type} is not supported; 0 (groups), 1 (transactions) and, since"
+            f" version {SHARES_SINCE}, 2 (share groups) are",
         )
 
 
@@ -87,9 +95,16 @@ def _coordinator(
             error_code=error.code,
             error_message=error.detail,
         )
-    coordination = broker.coordination if key_type == GROUP else broker.transactions
-    assert coordination is not None
-    leader = coordination.leader_of(key)
+    if key_type == SHARE:
+        assert broker.share is not None
+        try:
+            leader = broker.share.coordinator_of(key)
+        except KafkaError as invalid:
+            return _coordinator(broker, key_type, key, invalid, nodes)
+    else:
+        coordination = broker.coordination if key_type == GROUP else broker.transactions
+        assert coordination is not None
+        leader = coordination.leader_of(key)
     for node in nodes:
         if node.id == leader:
             return Coordinator(
@@ -98,6 +113,8 @@ def _coordinator(
     topic, kind = OFFSETS_TOPIC, "group"
     if key_type == TRANSACTION:
         topic, kind = TRANSACTIONS_TOPIC, "transactional id"
+    elif key_type == SHARE:
+        topic, kind = SHARE_STATE_TOPIC, "share partition"
     problem = f"the partition of {topic} for {kind} {key[:100]!r} has no leader now"
     none = Retriable(Code.COORDINATOR_NOT_AVAILABLE, problem)
     return _coordinator(broker, key_type, key, none, nodes)

@@ -159,6 +159,8 @@ def _find(
     if request.replica_id == CONSUMER:
         stable = request.isolation_level == READ_COMMITTED
         end = log.last_stable_offset if stable else log.high_watermark
+        if partition.delay is not None:
+            end = min(end, partition.delay.end())
     if timestamp == LATEST:
         _check_settled(partition, end, version)
         return -1, end, partition.leader_epoch

@@ -195,7 +195,9 @@ class ProduceInProgress:
             if isinstance(error, RecordsRefused):
                 return refusal(data.index, error, log_start_offset=partition.log.start_offset)
             return refusal(data.index, error)
-        self._broker.counts.produced(len(records))
+        counts = self._broker.counts
+        counts.appends += 1
+        counts.bytes_in += len(records)
         log = partition.log
         if log.high_watermark <= appended.last_offset:
             committed = partition.wait_for(appended.last_offset, request.acks)

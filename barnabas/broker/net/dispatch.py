@@ -91,6 +91,20 @@ HANDLERS = {
     69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
+    76: "share_group_heartbeat",
+    77: "share_group_describe",
+    78: "share_fetch",
+    79: "share_acknowledge",
+    83: "initialize_share_group_state",
+    84: "read_share_group_state",
+    85: "write_share_group_state",
+    86: "delete_share_group_state",
+    87: "read_share_group_state_summary",
+    88: "streams_group_heartbeat",
+    89: "streams_group_describe",
+    90: "describe_share_group_offsets",
+    91: "alter_share_group_offsets",
+    92: "delete_share_group_offsets",
     20_000: "describe_group_history",
     20_001: "describe_logs",
     20_002: "describe_broker",
@@ -101,6 +115,8 @@ HANDLERS = {
     20_007: "describe_denials",
     20_008: "commit_transaction_group",
     20_009: "describe_transaction_group",
+    20_010: "describe_connections",
+    20_011: "describe_share_partitions",
 }
 # Requests between brokers: never advertised, and unknown to a lone broker.
 BETWEEN_BROKERS = (4, 5, 6, 7, 56, 20_003, 20_004, 20_005)
@@ -109,7 +125,7 @@ FORWARDED = (19, 20, 33, 37, 43, 44, 45, 46, 49, 51, 64)
 # A broker that has just joined cannot answer these before it knows its cluster.
 _NEEDS_VIEW = (3, 10, 60, 75)
 PRODUCE = 0
-_DATA = (PRODUCE, 1)  # and Fetch
+_DATA = (PRODUCE, 1, 78)  # and Fetch, ShareFetch
 FINISH_S_MAX = 5.0
 
 
@@ -136,6 +152,7 @@ class Call(Struct, frozen=True):
     connection: Connection
     client_id: str
     may_describe: Callable[[str], bool] | None = None  # which topics; None: all
+    may_create: Callable[[str], bool] | None = None  # the same
 
 
 class Route(NamedTuple):

@@ -43,10 +43,13 @@ class SessionPartition:
 class IncrementalSession:
     """The partitions of one consumer, in the order they are served."""
 
-    __slots__ = ("epoch", "id", "used_ms", "wanted")
+    __slots__ = ("epoch", "id", "peer", "used_ms", "wanted")
 
-    def __init__(self, id_: int, wanted: Iterable[SessionPartition], now_ms: int) -> None:
+    def __init__(
+        self, id_: int, wanted: Iterable[SessionPartition], now_ms: int, peer: str = ""
+    ) -> None:
         self.id = id_
+        self.peer = peer
         self.epoch = 1
         self.used_ms = now_ms
         self.wanted = {w.key: w for w in wanted}
@@ -83,8 +86,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def all(self) -> Iterable[IncrementalSession]:
+        return self._sessions.values()
+
     def create(
-        self, wanted: Collection[SessionPartition], now_ms: int
+        self, wanted: Collection[SessionPartition], now_ms: int, peer: str = ""
     ) -> IncrementalSession | None:
         """None when all slots are used by consumers that are still reading."""
         if len(wanted) > PARTITIONS_MAX:
@@ -95,7 +101,7 @@ class FetchSessions:
         id_ = self._new_id()
         while id_ in self._sessions or id_ == NO_SESSION:
             id_ = self._new_id()
-        session = self._sessions[id_] = IncrementalSession(id_, wanted, now_ms)
+        session = self._sessions[id_] = IncrementalSession(id_, wanted, now_ms, peer)
         self._partitions += len(session.wanted)
         return session
 

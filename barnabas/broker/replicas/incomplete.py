@@ -13,6 +13,7 @@ Not here: what a broker reports about its replicas (logs.py), which replica lead
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from barnabas.broker.partition import Partition
 from barnabas.broker.replicas.logs import describe
@@ -38,8 +39,10 @@ class IncompleteReplicas:
     ) -> None:
         self._broker = broker
         self._spawn = spawn
-        # Incomplete replicas that were seen outside the in-sync set.
+        # Replicas that were seen outside the in-sync set.
         self._seen_out: dict[TopicPartition, None] = {}
+        # Replicas that had all committed records while this process wrote them, with the topic id.
+        self._confirmed: dict[TopicPartition, UUID] = {}
         # Complete replicas whose mark is still on disk.
         self._unwritten: dict[TopicPartition, asyncio.Event] = {}
         self._writing = False
@@ -83,14 +86,28 @@ class IncompleteReplicas:
         )
 
     def isr_changed(self, partition: Partition, state: PartitionState) -> None:
-        """An incomplete replica that rejoins the in-sync set has caught up."""
-        name, logs = partition.name, self._broker.logs
-        if logs.incomplete(name) is None:
-            self._seen_out.pop(name, None)
-        elif self._broker.id not in state.isr:
+        """A replica that rejoins the in-sync set has caught up."""
+        name = partition.name
+        if self._broker.id not in state.isr:
             self._seen_out[name] = None
         elif name in self._seen_out:
+            self.confirm(name)
             self._complete(name)
+
+    def confirm(self, name: TopicPartition) -> None:
+        """This process leads it, created it with its partition, or has caught up with its leader.
+        A role alone proves nothing: after a power loss, a log may have lost its end."""
+        log = self._broker.logs.logs.get(name)
+        if log is not None:
+            self._confirmed[name] = log.topic_id
+
+    def is_confirmed(self, name: TopicPartition, topic_id: UUID) -> bool:
+        return self._confirmed.get(name) == topic_id
+
+    def forget(self, name: TopicPartition) -> None:
+        """The replica is deleted."""
+        self._seen_out.pop(name, None)
+        self._confirmed.pop(name, None)
 
     def _complete(self, name: TopicPartition) -> None:
         """It has all committed records."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from barnabas.broker.catalog_interface import configure
 from barnabas.broker.partition import Partition
 from barnabas.broker.storage.log_directory import storage_error
 from barnabas.broker.topic import Topic
@@ -53,7 +54,7 @@ def find_log(
             raise storage_error(name, lost)
         log = logs.create(name, topic.id, config, complete=complete)
     partition.assign_log(log, logs.home(name))
-    partition.configure(topic.config)
+    configure(broker, partition, topic.config)
     log.config = config
 
 
@@ -90,12 +91,10 @@ def describe(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) ->
     if incomplete is IncompleteMark.SHORT:
         reason = f"has a log that ends at offset {end}, below its recorded high watermark"
         return ReplicaReport(ReplicaCompleteness.SHORT, False, last_epoch, end, reason)
-    # A log that this process has written to is as it was when its role began.
-    topic = broker.topics.by_id(topic_id)
-    known = topic.partitions[name.partition : name.partition + 1] if topic else []
-    written = any(each.log is log and each.leader_epoch >= 0 for each in known)
+    replicas = broker.replicas
+    confirmed = replicas is not None and replicas.incomplete.is_confirmed(name, log.topic_id)
     return ReplicaReport(
-        ReplicaCompleteness.COMPLETE, written or logs.was_clean(name), last_epoch, end
+        ReplicaCompleteness.COMPLETE, confirmed or logs.was_clean(name), last_epoch, end
     )
 
 

@@ -211,6 +211,8 @@ class Replicas:
                 )
             if state.epochs != (partition.leader_epoch, partition.partition_epoch):
                 self._take_role(topic, partition, state)
+            if partition.leading is not None or self.incomplete.is_new(requested):
+                self.incomplete.confirm(partition.name)
         except KafkaError as error:
             self._broker.log.warning(
                 "role refused", partition=partition.name, code=error.code.name, why=error.detail
@@ -339,6 +341,7 @@ class Replicas:
                     code = self._stop(name, state)
                     if code is Code.NONE and state.delete_partition:
                         to_delete.append(name)
+                        self.incomplete.forget(name)
                     errors.append(
                         StopReplicaPartitionError(
                             topic_name=name.topic, partition_index=name.partition, error_code=code

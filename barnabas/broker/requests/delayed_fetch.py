@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from barnabas.broker.net.deferred_reply import DeferredReply
+from barnabas.model.errors import KafkaError
 from barnabas.wire.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class FetchWait:
         self.deferred.cancelled = self._leave
         stable = reading.request.isolation_level == READ_COMMITTED
         self._waiters: dict[Partition, Waiter] = {
-            partition: HeldBack(self, partition, call)
+            partition: DelayedRead(self, partition, stable=stable)
+            if partition.delay is not None
+            else HeldBack(self, partition, call)
             if stable and partition.log.last_stable_offset < partition.log.high_watermark
             else self
             for partition in partitions
@@ -106,6 +109,35 @@ class HeldBack:
 
     def leadership_lost(self) -> None:
         self._wait.leadership_lost()
+
+
+class DelayedRead:
+    """Waits in a partition with delayed delivery, until a record is due; a reader of committed
+    records, until its transaction has ended too."""
+
+    __slots__ = ("_end", "_partition", "_stable", "_wait")
+
+    def __init__(self, wait: FetchWait, partition: "Partition", *, stable: bool) -> None:
+        self._wait = wait
+        self._partition = partition
+        self._stable = stable
+        self._end = self._visible_end()
+
+    def appended(self, size: int) -> None:
+        try:
+            is_due = self._visible_end() > self._end
+        except KafkaError:
+            is_due = True  # the append has succeeded: the reader gets the error
+        if is_due:
+            self._wait.leadership_lost()
+
+    def leadership_lost(self) -> None:
+        self._wait.leadership_lost()
+
+    def _visible_end(self) -> int:
+        log, delay = self._partition.log, self._partition.delay
+        end = log.last_stable_offset if self._stable else log.high_watermark
+        return end if delay is None else min(end, delay.end())
 
 
 def reply_from_memory(

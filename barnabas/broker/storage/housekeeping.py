@@ -14,6 +14,7 @@ from barnabas.broker.net.listener_context import ListenerContext
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.storage.storage import Storage
 from barnabas.log.config import INT64_MAX
+from barnabas.log.log import Log
 from barnabas.model.errors import KafkaError
 
 TICK_S = 1.0
@@ -141,6 +142,26 @@ class Housekeeping:
                 log.flushed_ms = now_ms
                 log_directory.flush(log)
 
+    def _report_waiting(self, log: Log, waited: int) -> None:
+        """Segments that stay, or have gone, although their records are not in the topic's table."""
+        limit = log.config.waiting_bytes_max
+        if log.lost_segments:
+            self._broker.log.error(
+                "records deleted before they were in the lake's table",
+                partition=log.partition,
+                segments=log.lost_segments,
+                limit_bytes=limit,
+                remedy="look at the pipeline, or raise lake.retention.wait.bytes",
+            )
+        elif log.waiting_bytes and (not waited or log.size * 2 > limit):
+            self._broker.log.warning(
+                "retention waits for the lake's table",
+                partition=log.partition,
+                waiting_bytes=log.waiting_bytes,
+                log_bytes=log.size,
+                limit_bytes=limit,
+            )
+
     async def _retain(self) -> None:
         """Delete segments by time and size, once per log.retention.check.interval.ms."""
         broker, clock = self._broker, self._broker.clock
@@ -158,8 +179,10 @@ class Housekeeping:
         for log in tuple(broker.logs.logs.values()):
             if broker.logs.logs.get(log.partition) is not log:
                 continue  # deleted while other work ran
+            waited = log.waiting_bytes
             try:
                 log.apply_retention(wall_ms)
+                self._report_waiting(log, waited)
             except (OSError, KafkaError) as error:
                 broker.log.warning(
                     "retention not applied", partition=log.partition, reason=str(error)

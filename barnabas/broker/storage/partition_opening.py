@@ -9,7 +9,7 @@ Not here: which topics there are (broker/catalog.py), the files of a log (log/),
 from typing import Protocol, cast
 from uuid import UUID
 
-from barnabas.broker.catalog_interface import TopicsContext, log_config, set_codec
+from barnabas.broker.catalog_interface import TopicsContext, configure, log_config, set_codec
 from barnabas.broker.no_log import NoLog
 from barnabas.broker.partition import Partition
 from barnabas.broker.role import Role
@@ -42,7 +42,7 @@ def open_partitions(broker: OpeningContext, topic: Topic, total: int, lost: str 
         log = log or logs.create(name, topic.id, config)
         _lead(logs, log)
         partition = Partition(name, log, logs.home(name), own)
-        partition.configure(topic.config)
+        configure(broker, partition, topic.config)
         topic.partitions.append(partition)
         if partition.is_unsynced:
             _sync(logs, partition)

@@ -3,7 +3,8 @@
 A broker without transactions never imports any of it.
 
 coordination: carries out what the coordinator decides: logs, timers, markers
-loading: reads the state of transactions back from its log
+state_topic: creates __transaction_state
+local_markers: writes markers into this broker's partitions, without a request to itself
 marker_writing: answers requests for markers in the partitions that this broker leads
 marker_append: appends one marker to a partition
 produce: appends the batches of transactional producers

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from barnabas.broker.context import GroupsContext
 from barnabas.broker.net.deferred_reply import DeferredReply, settled
-from barnabas.broker.topic import OFFSETS_TOPIC
+from barnabas.broker.topic import INTERNAL, OFFSETS_TOPIC
 from barnabas.broker.transactions.marker_append import append_marker
 from barnabas.coordinators.ports import TransactionMarker
 from barnabas.model.errors import Code, KafkaError
@@ -126,6 +126,8 @@ def _begin(broker: GroupsContext, marker: WritableTxnMarker, topic: str, index: 
     try:
         if topic == OFFSETS_TOPIC:
             return _in_offsets(broker, marker, index)
+        if topic in INTERNAL:  # its coordinator could not load it; a coordinator asks no more
+            return Code.UNSUPPORTED_FOR_MESSAGE_FORMAT
         partition = broker.topics.existing(topic).partition(index)
         end = EndMarker(marker.transaction_result, marker.coordinator_epoch)
         appended = append_marker(

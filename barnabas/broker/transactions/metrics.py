@@ -45,7 +45,7 @@ def _coordinated(transactions: "TransactionCoordination") -> Iterator[Any]:
                 oldest_ms = started_ms
     age_s = 0.0
     if oldest_ms is not None:
-        age_s = max(0, transactions.now().wall_ms - oldest_ms) / 1_000
+        age_s = max(0, transactions.led.now().wall_ms - oldest_ms) / 1_000
     yield from gauges(
         "barnabas_",
         (

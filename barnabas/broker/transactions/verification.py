@@ -47,6 +47,7 @@ _PASSES = frozenset(
     )
 )
 
+_HERE = CallOrigin(VERSION, "", "")
 Codes = dict[tuple[str, int], Code]
 
 
@@ -65,17 +66,30 @@ def ask_now(broker: TransactionsContext, question: Question) -> Codes | None:
     coordination = transaction_coordination(broker)
     if coordination.leader_of(question.transactional_id) != broker.id:
         return None
+    id_, producer, partitions, add = question
     try:
-        reply = _ask_here(coordination, question)
+        if not add:
+            codes = coordination.verified_now(id_, producer, partitions)
+            if codes is None:
+                return None
+            return {key: _code_for_producer(code) for key, code in codes.items()}
+        reply = coordination.run(
+            id_,
+            lambda shard, caller, now: shard.join_partitions(
+                id_, producer, partitions, caller, now
+            ),
+            _HERE,
+        )
     except KafkaError as error:
         return _codes(question, _code_for_producer(error.code))
     if isinstance(reply, DeferredReply):
         # A question twice is harmless: what has joined stays in the transaction.
         return None
-    codes = _read(question, reply)
-    if question.add and Code.CONCURRENT_TRANSACTIONS in codes.values():
+    assert isinstance(reply, AddPartitionsToTxnResponse)
+    code = Code.of(reply.error_code)
+    if code is Code.CONCURRENT_TRANSACTIONS:
         return None
-    return {key: _code_for_producer(code) for key, code in codes.items()}
+    return _codes(question, _code_for_producer(code))
 
 
 async def ask(broker: TransactionsContext, question: Question) -> Codes:
@@ -124,7 +138,7 @@ def _ask_here(
             if add
             else shard.verify_partitions(id_, producer, partitions, caller)
         ),
-        CallOrigin(VERSION, "", ""),
+        _HERE,
     )
 
 

@@ -2,4 +2,5 @@
 
 console: pages in a browser
 sql: queries over topics
+demo_readers: groups and letters that make the demo worth looking at
 """

@@ -1,7 +1,9 @@
 """`barnabas console`: pages about a cluster, in a browser."""
 
 import os
-from typing import Any
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,8 +11,14 @@ from barnabas.cli.options import client_config, client_settings, cluster_options
 from barnabas.cli.up import HostAndPort
 from barnabas.config.kinds import Address, parse_address
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.pipeline.run.roster import RosterEntry
+
 TOKEN_VARIABLE = "BARNABAS_CONSOLE_TOKEN"  # noqa: S105 - a name, not a token
 DEFAULT_LISTEN = "127.0.0.1:8080"
+_COUNT_S = 15.0  # between two looks at a table
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -43,6 +51,12 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
     help="Everyone logs in as a user of the cluster (SCRAM or PLAIN), and has the rights of that "
     "user. Requires -X security.protocol=SASL_SSL or SASL_PLAINTEXT, and no user in the options.",
 )
+@click.option(
+    "--registry",
+    metavar="URL",
+    help="A schema registry: values and keys that name their schema (Avro, Protobuf, JSON) are "
+    "shown decoded. Requires pip install 'barnabas[schemas]'.",
+)
 @click.option("--allow-changes", is_flag=True, help="Allow to produce, seek, redrive and delete.")
 @click.option("--no-export", is_flag=True, help="Do not allow to download records.")
 @cluster_options
@@ -53,6 +67,7 @@ def command(
     with_token: bool,
     hosts: tuple[str, ...],
     by_user: bool,
+    registry: str | None,
     allow_changes: bool,
     no_export: bool,
 ) -> None:
@@ -76,6 +91,7 @@ def command(
         allow_changes=allow_changes,
         allow_export=not no_export,
         by_user=by_user,
+        registry=registry,
     )
 
 
@@ -103,6 +119,7 @@ def run_console_command(
     allow_changes: bool = False,
     allow_export: bool = True,
     by_user: bool = False,
+    registry: str | None = None,
 ) -> None:
     try:
         from barnabas.console.application import ConsoleOptions
@@ -117,6 +134,7 @@ def run_console_command(
         allow_export=allow_export,
         pipelines=pipeline_rows,
         settings=settings,
+        decode=None if registry is None else registry_decoder(registry),
         by_user=by_user,
     )
 
@@ -126,6 +144,14 @@ def run_console_command(
         say_line(f"barnabas console on {url}{'' if token is None else f'?token={token}'}")
 
     run_console(listen, options, console_access(listen, token, hosts), say)
+
+
+def registry_decoder(address: str) -> "Callable[[bytes], Any]":
+    if not address.startswith(("http://", "https://")):
+        raise click.UsageError(f"--registry {address[:200]}: expected http://HOST:PORT")
+    from barnabas.pipeline.formats.framed import FramedValues
+
+    return FramedValues(address).decode
 
 
 def default_listen() -> Address:
@@ -138,4 +164,28 @@ def pipeline_rows() -> list[dict[str, Any]]:
 
     from barnabas.pipeline.run.roster import entries
 
-    return [asdict(entry) for entry in entries()]
+    return [{**asdict(entry), "table_rows": _table_rows(entry)} for entry in entries()]
+
+
+_counted: dict[str, tuple[float, int | None]] = {}
+
+
+def _table_rows(entry: "RosterEntry") -> int | None:
+    """How many rows the table of a lake has; None if that is unknown. Asked from time to time: a
+    table may be far away.
+    """
+    from barnabas.pipeline.errors import PipelineError
+    from barnabas.pipeline.lake.snapshot import row_count
+    from barnabas.pipeline.run.spec import load
+
+    if entry.kind != "lake":
+        return None
+    asked_at, found = _counted.get(entry.name, (float("-inf"), None))
+    if time.monotonic() - asked_at < _COUNT_S:
+        return found
+    try:
+        found = row_count(load(Path(entry.spec)))
+    except (PipelineError, OSError):
+        found = None
+    _counted[entry.name] = (time.monotonic(), found)
+    return found

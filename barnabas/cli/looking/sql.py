@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     "--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True,
     help="End the query after so many seconds.",
 )  # fmt: skip
+@click.option(
+    "--lake", "lakes", multiple=True, type=click.Path(exists=True, dir_okay=False),
+    help="The spec of a pipeline: its topic is read as one with its table.",
+)  # fmt: skip
 @output_option
 @cluster_options
 @click.pass_context
@@ -37,6 +41,7 @@ def command(
     explain: bool,
     max_records: int,
     timeout: float,
+    lakes: tuple[str, ...],
     output: str,
 ) -> int:
     """Run a query over topics, with DuckDB, in a process of its own.
@@ -44,9 +49,10 @@ def command(
     A table is a topic, with the columns key, value, topic, partition, offset, timestamp and
     headers, then the fields of JSON values. latest('TOPIC') has the last record of each key.
     """
-    for name in ("duckdb", "pyarrow"):
+    for name in ("duckdb", "pyarrow", *(("pyspark", "yaml") if lakes else ())):
         if find_spec(name) is None:
-            raise click.ClickException(f"{name} is not installed: pip install 'barnabas[sql]'")
+            extras = "spark,sql" if lakes else "sql"
+            raise click.ClickException(f"{name} is not installed: pip install 'barnabas[{extras}]'")
     from barnabas.sql.running import QueryRequest
 
     client_config(ctx)
@@ -58,16 +64,18 @@ def command(
         records_max=max_records,
         rows_max=1 << 40,
         seconds_max=timeout,
+        lakes=list(lakes),
     )
     return asyncio.run(_show(request, chosen_output(output)))
 
 
 async def _show(request: "QueryRequest", output: str) -> int:
-    from barnabas.sql.running import run_query
+    from barnabas.sql.running import WORKER, run_query
 
+    worker = "barnabas.pipeline.lake.sql_worker" if request.lakes else WORKER
     columns: list[str] = []
     rows: list[dict[str, Any]] = []
-    async with aclosing(run_query(request)) as lines:
+    async with aclosing(run_query(request, worker)) as lines:
         async for line in lines:
             if "error" in line:
                 click.echo(f"barnabas: {line['error']}", err=True)
@@ -77,6 +85,8 @@ async def _show(request: "QueryRequest", output: str) -> int:
             if "plan" in line and request.explain:
                 columns = ["topic", "partition", "from", "to", "records"]
                 rows += _plan_rows(line["plan"])
+                if "files" in line["plan"]:
+                    click.echo(f"barnabas: {line['plan']['files']}", err=True)
             if "columns" in line:
                 columns = line["columns"]
             if isinstance(line.get("rows"), list):

@@ -8,6 +8,7 @@ run; when all have been read, everything is counted again from the stored data.
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -18,6 +19,7 @@ import click
 from barnabas.cli import exits
 from barnabas.cli.brokers.console_process import demo_console
 from barnabas.cli.demo import broker, called, directory, steps, wait_for_interrupt
+from barnabas.cli.looking.demo_readers import demo_readers
 from barnabas.cli.pipelines.demo_counts import agreed, count, lags, tables
 from barnabas.cli.pipelines.drawing import Drawing
 from barnabas.client.blocking.admin import Admin
@@ -52,6 +54,7 @@ def tell(records: int, keep: bool) -> int:
         broker(where, "broker") as (here, ready),
         broker(where, "mirror") as (there, ready_too),
         demo_console(here) as console,
+        ExitStack() as shown,
     ):
         if console is not None:
             click.echo(f"✔ console    {console}")
@@ -68,6 +71,8 @@ def tell(records: int, keep: bool) -> int:
             f" keyed by customer; 1 in {demo.POISON_EVERY} is poison"
         )
         as_one = ReadAsOne(f"{where}/orders-lake.yml", stream)
+        if console is not None:  # something to look at
+            shown.enter_context(demo_readers(here, demo.TOPIC))
         try:
             problem = _pipelines(specs, stream, here, as_one)
         finally:
@@ -87,7 +92,7 @@ def tell(records: int, keep: bool) -> int:
         click.echo(f"All counts agree, after {time.monotonic() - began:.0f} s. To try next:\n")
         click.echo("\n".join(_next_here(here, where) if keep else _next()))
         if keep:
-            wait_for_interrupt()
+            wait_for_interrupt(console)
     return exits.OK
 
 

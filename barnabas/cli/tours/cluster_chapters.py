@@ -102,6 +102,28 @@ def _unclean(stage: TourStage) -> None:
     )
     stage.eventually("and loses the last record", lambda: _values(stage) == [b"1"])
     kafka.start()
+    _failed_disk(stage, follower, leader)
+
+
+def _failed_disk(stage: TourStage, leader: int, other: int) -> None:
+    kafka = stage.kafka
+    stage.eventually(
+        "the old leader follows now, and is in sync",
+        lambda: other in kafka.admin.topic("orders").partitions[0].in_sync,
+    )
+    kafka.disk_fails(leader)
+    stage.claim(
+        f"the disk of broker {leader} fails: its replica is offline",
+        kafka.replica("orders", 0, leader).role == "offline",
+    )
+    stage.eventually("the other replica leads", lambda: kafka.leader_of("orders") == other)
+    kafka.create_topic("short-lived")
+    kafka.admin.delete_topic("short-lived")
+    stage.eventually("a deleted topic: its replica is closed", lambda: "closed" in stage.roles)
+    stage.claim(
+        "before its role, a replica is assigned, for a moment: the log is open",
+        "assigned" in stage.roles,
+    )
 
 
 def _values(stage: TourStage) -> list[bytes | None]:
@@ -127,9 +149,9 @@ CHAPTERS = (
         3,
     ),
     Chapter(
-        "No leader, and an unclean election (不干净的选举)",
+        "No leader, an unclean election, a failed disk (不干净的选举)",
         "If all in-sync replicas are dead: wait for one, or take another and lose records.",
-        "barnabas/controller/leader_election.py",
+        "barnabas/controller/leader_election.py, barnabas/broker/role.py",
         _unclean,
         3,
     ),

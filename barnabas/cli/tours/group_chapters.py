@@ -3,8 +3,8 @@
 import time
 
 from barnabas.cli.tours.members import TourMember
+from barnabas.cli.tours.old_consumers import OldConsumers
 from barnabas.cli.tours.stage import Chapter, TourStage
-from barnabas.client.consumer.membership.zookeeper import share
 
 
 def _sequence(stage: TourStage) -> None:
@@ -27,7 +27,10 @@ def _sequence(stage: TourStage) -> None:
                 lambda shares=shares: sorted(each.owns for each in members) == shares,  # type: ignore[misc]
             )
         stage.command("group", "describe", "group1")
-        stage.claim("every rebalance has its cause", all(r.causes for r in kafka.story("group1")))
+        stage.claim(
+            "every rebalance has its cause",
+            all(r.causes for r in kafka.rebalance_history("group1")),
+        )
     finally:
         for each in members:
             each.stop()
@@ -91,7 +94,7 @@ def _late_poll(stage: TourStage) -> None:
             "a member that works longer than max.poll.interval.ms leaves its group",
             lambda: (
                 "billing" in kafka.groups()
-                and any("LATE_POLL" in each.kinds for each in kafka.story("billing"))
+                and any("LATE_POLL" in each.kinds for each in kafka.rebalance_history("billing"))
             ),
         )
         said = stage.command("group", "explain", "billing")
@@ -100,15 +103,52 @@ def _late_poll(stage: TourStage) -> None:
         slow.stop()
 
 
+def _herd(stage: TourStage, group: OldConsumers) -> None:
+    stage.tell("Member d, which owns nothing, leaves:")
+    group.leave("d")
+    before = sum(each.released for each in group.members.values())
+    stage.claim(
+        "the herd: every other member is woken", all(each.woken for each in group.members.values())
+    )
+    group.rebalance()
+    released = sum(each.released for each in group.members.values()) - before
+    stage.claim(
+        "each of them stops reading all its partitions, and claims the same ones again",
+        released == 6 and group.owners == {"a": [0, 1], "b": [2, 3], "c": [4, 5]},
+    )
+
+
+def _split_brain(stage: TourStage) -> None:
+    group = OldConsumers(6, "abc")
+    first, second = group.members["a"], group.members["b"]
+    seen = first.look()
+    group.leave("c")
+    stage.tell("Member c leaves after a has read the members, and before b reads them:")
+    for each in (first, second):
+        each.release()
+    first.claim(seen)
+    second.claim(second.look())
+    stage.tell(f"a divides by three, b by two: {group.owners}")
+    stage.claim(
+        "split brain: partition 2 has no owner, and no error says so",
+        group.owners == {"a": [0, 1], "b": [3, 4, 5]},
+    )
+    first.release()
+    first.claim(first.look())
+    stage.claim(
+        "until a looks again: then every partition has an owner",
+        group.owners == {"a": [0, 1, 2], "b": [3, 4, 5]},
+    )
+
+
 def _zookeeper(stage: TourStage) -> None:
     stage.tell("Before Kafka 0.9 each consumer watched ZooKeeper and took its own share:")
     stage.tell("N = ceil(partitions / consumers), member i takes i*N to (i+1)*N-1.")
-    ids = ["a", "b", "c", "d"]
-    shares = [share(range(6), ids, each) for each in ids]
-    stage.tell("6 partitions, 4 members: " + " ".join(map(str, shares)))
-    stage.claim("rounding up leaves the last member without work", shares[3] == [])
-    stage.tell("The herd: a member that comes or goes makes every consumer read and claim again;")
-    stage.tell("the split brain: two that see different members claim the same partition.")
+    group = OldConsumers(6, "abcd")
+    stage.tell(f"6 partitions, 4 members: {group.owners}")
+    stage.claim("rounding up leaves the last member without work", group.owners["d"] == [])
+    _herd(stage, group)
+    _split_brain(stage)
     kafka = stage.kafka
     kafka.create_topic("orders", 6)
     members = [TourMember(kafka, "new", f"c{n}", "orders") for n in range(4)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from barnabas.cli.tours.members import TourMember
 from barnabas.cli.tours.stage import Chapter, TourStage
+from barnabas.cli.tours.worker_models import show_threads
 from barnabas.client.blocking.consumer import Consumer
 from barnabas.client.blocking.partition_consumer import PartitionConsumer
 from barnabas.client.blocking.producer import Producer
@@ -42,10 +43,11 @@ def _compaction(stage: TourStage) -> None:
 
 
 def _models(stage: TourStage) -> None:
+    show_threads(stage)
     kafka = stage.kafka
     kafka.create_topic("orders")
     kafka.produce("orders", [str(n) for n in range(50)])
-    stage.tell("1 per_thread, 2 per_range, 3 per_batch (docs/WORKERS.md), 4 the sliding window:")
+    stage.tell("4 parallel: as many records at a time as you like, in a sliding window:")
     release, all_but_one, all_done = asyncio.Event(), asyncio.Event(), asyncio.Event()
     done: list[int] = []
     windows: list[Any] = []

@@ -4,13 +4,15 @@ Always: a claim that does not hold raises ClaimFailed, which ends the tour with 
 """
 
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 
 import click
 
+from barnabas.broker.partition import Partition
+from barnabas.broker.role import Role
 from barnabas.testing.kafka import Kafka
 
 LINES_MAX = 14
@@ -40,6 +42,21 @@ class TourStage:
         self.states: set[str] = set()  # of groups that were seen
         self.roles: set[str] = set()  # of replicas that were seen
         self._pause = pause
+
+    @contextmanager
+    def watching_roles(self) -> Iterator[None]:
+        """Adds every role that a replica of these brokers takes, also for a moment."""
+        plain = Partition._become
+
+        def become(partition: Partition, role: Role) -> None:
+            self.roles.add(role.value)
+            plain(partition, role)
+
+        Partition._become = become  # type: ignore[method-assign,assignment]
+        try:
+            yield
+        finally:
+            Partition._become = plain  # type: ignore[method-assign]
 
     def tell(self, text: str) -> None:
         click.echo(f"  {text}")

@@ -44,7 +44,8 @@ def command(wanted: tuple[int, ...], auto: bool, only_list: bool) -> int:
         try:
             with Kafka(chapter.brokers, settings=settings) as kafka:
                 stage = TourStage(kafka, pause)
-                chapter.run(stage)
+                with stage.watching_roles():
+                    chapter.run(stage)
         except ClaimFailed as failure:
             click.echo(f"  ✘ {failure}", err=True)
             for note in getattr(failure, "__notes__", ()):

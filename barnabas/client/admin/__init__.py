@@ -2,6 +2,7 @@
 
 admin: topics, partitions, records, offsets
 cluster: brokers, replicas, reassignments, elections
+clients: connected clients
 configs: configuration of topics and brokers
 security: ACLs and quotas
 users: users of SCRAM and their passwords

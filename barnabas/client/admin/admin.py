@@ -9,6 +9,7 @@ Not here: brokers (cluster.py), options (configs.py), rules and quotas
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from barnabas.client.admin.clients import ClientsAdmin, GroupMember
 from barnabas.client.admin.cluster import ClusterAdmin
 from barnabas.client.admin.configs import OptionsAdmin
 from barnabas.client.admin.security import SecurityAdmin
@@ -16,7 +17,8 @@ from barnabas.client.admin.transactions import TransactionsAdmin
 from barnabas.client.admin.users import UsersAdmin
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.errors import check, check_partition
-from barnabas.client.groups.calls import GroupCalls, offers
+from barnabas.client.groups.calls import GroupCalls
+from barnabas.client.groups.offered import offers
 from barnabas.client.groups.report import GroupReport
 from barnabas.client.groups.reporting import GroupReports, GroupSummary
 from barnabas.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
@@ -40,6 +42,9 @@ BROKER_DEFAULT = -1
 _SEEN_MS_MAX = 15_000
 
 
+PartitionNumbers = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
+
+
 class OffsetAt(NamedTuple):
     """An offset, and the timestamp of its record if the lookup was by time, else -1."""
 
@@ -47,7 +52,15 @@ class OffsetAt(NamedTuple):
     timestamp: int
 
 
-class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, UsersAdmin, TransactionsAdmin, GroupCalls):
+class Admin(
+    ClusterAdmin,
+    ClientsAdmin,
+    OptionsAdmin,
+    SecurityAdmin,
+    UsersAdmin,
+    TransactionsAdmin,
+    GroupCalls,
+):
     """Administration of one cluster. `cluster`: an open cluster to use; it stays open."""
 
     def __init__(
@@ -86,6 +99,21 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, UsersAdmin, TransactionsA
     async def group_summaries(self) -> list[GroupSummary]:
         """Every group, by name, with its number of members and its lag."""
         return await GroupReports(self, self._cluster).summaries()
+
+    async def group_members(self, *, groups_max: int = 1000) -> list[GroupMember]:
+        """The members of groups that have members, and the topics that they own partitions of."""
+        listed = [each for each in await self.groups() if each.group and each.state != "Empty"]
+        asked = {each.group: each.coordinator for each in listed[:groups_max]}
+        return [
+            GroupMember(
+                group,
+                member.client,
+                member.host,
+                tuple(sorted({at.topic for at in member.owned} or member.topics)),
+            )
+            for group, described in (await self.describe_groups(asked, coordinators=asked)).items()
+            for member in described.members
+        ]
 
     async def transactions_report(self, topics: Iterable[str] | None = None) -> TransactionsReport:
         """Where readers of committed records wait, in these topics or in all, and for what."""
@@ -199,23 +227,22 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, UsersAdmin, TransactionsA
                 return
             await self._cluster.net.sleep(wait_ms)
 
-    async def delete_records(
-        self, before: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
+    async def delete_records(self, before: PartitionNumbers) -> dict[TopicPartition, int]:
         """Delete the records before these offsets (-1: all records); returns the new first offset
         of each partition.
         """
+        offsets = {TopicPartition(*at): offset for at, offset in before.items()}
 
         async def attempt() -> dict[TopicPartition, int]:
             starts: dict[TopicPartition, int] = {}
-            for broker, partitions in (await self._cluster.by_leader(before)).items():
+            for broker, partitions in (await self._cluster.by_leader(offsets)).items():
                 request = delete_records.DeleteRecordsRequest(
                     topics=[
                         delete_records.DeleteRecordsTopic(
                             name=topic,
                             partitions=[
                                 delete_records.DeleteRecordsPartition(
-                                    partition_index=at.partition, offset=before[at]
+                                    partition_index=at.partition, offset=offsets[at]
                                 )
                                 for at in group
                             ],
@@ -233,16 +260,19 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, UsersAdmin, TransactionsA
                 for topic_result in response.topics:
                     for result in topic_result.partitions:
                         at = TopicPartition(topic_result.name, result.partition_index)
-                        check_partition(result.error_code, about=f"{at}, offset {before.get(at)}")
+                        check_partition(result.error_code, about=f"{at}, offset {offsets.get(at)}")
                         starts[at] = result.low_watermark
             return starts
 
         return await self._cluster.retrying(attempt)
 
     async def describe_logs(
-        self, topic: str, partitions: Iterable[int]
+        self, topic: str, partitions: Iterable[int], *, segments_max: int = 0
     ) -> dict[int, describe_logs.DescribedLog]:
-        """The logs of these partitions; none if the broker is not Barnabas."""
+        """The logs of these partitions; none if the broker is not Barnabas.
+
+        `segments_max`: also the newest segments, at most this many, and at most 1,000 per leader.
+        """
         wanted = [TopicPartition(topic, number) for number in partitions]
 
         async def attempt() -> dict[int, describe_logs.DescribedLog]:
@@ -252,7 +282,9 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, UsersAdmin, TransactionsA
                 if not offers(leader, describe_logs.DescribeLogsRequest.api_key):
                     continue
                 request = describe_logs.DescribeLogsRequest(
-                    topic=topic, partitions=[at.partition for at in led]
+                    topic=topic,
+                    partitions=[at.partition for at in led],
+                    segments_max=segments_max,
                 )
                 response = await leader.call(
                     request, describe_logs.DescribeLogsResponse, timeout_ms=self._cluster.timeout_ms
@@ -265,16 +297,17 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, UsersAdmin, TransactionsA
         return await self._cluster.retrying(attempt)
 
     async def offsets(
-        self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
+        self, times: PartitionNumbers, *, committed_only: bool = False
     ) -> dict[TopicPartition, OffsetAt]:
         """The offset of EARLIEST, LATEST or the first record at or after a time in ms.
 
         Offset -1: there is no such record. `committed_only`: the end is the last stable offset.
         """
+        wanted = {TopicPartition(*at): time for at, time in times.items()}
 
         async def attempt() -> dict[TopicPartition, OffsetAt]:
             found: dict[TopicPartition, OffsetAt] = {}
-            for broker, partitions in (await self._cluster.by_leader(times)).items():
+            for broker, partitions in (await self._cluster.by_leader(wanted)).items():
                 request = list_offsets.ListOffsetsRequest(
                     replica_id=-1,
                     isolation_level=1 if committed_only else 0,
@@ -283,7 +316,7 @@ class Admin(ClusterAdmin, OptionsAdmin, SecurityAdmin, UsersAdmin, TransactionsA
                             name=topic,
                             partitions=[
                                 list_offsets.ListOffsetsPartition(
-                                    partition_index=at.partition, timestamp=times[at]
+                                    partition_index=at.partition, timestamp=wanted[at]
                                 )
                                 for at in group
                             ],

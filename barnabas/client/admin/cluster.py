@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.errors import check, error_of
-from barnabas.client.groups.calls import offers
+from barnabas.client.groups.offered import offers
 from barnabas.client.metadata_snapshot import BrokerMetadata
 from barnabas.client.net import BrokerConnection
 from barnabas.config.kinds import Address
@@ -74,6 +74,15 @@ class LogDirState(NamedTuple):
     reason: str
 
 
+class WaitingLog(NamedTuple):
+    """Its oldest segments are past their retention, and not in the table of a lake yet."""
+
+    partition: TopicPartition
+    waiting_bytes: int
+    log_bytes: int
+    limit_bytes: int
+
+
 class Throttling(NamedTuple):
     """Clients that share a quota and were over it in the last minute; `source` has the limit."""
 
@@ -103,6 +112,7 @@ class BrokerDetails(NamedTuple):
     offline: Mapping[TopicPartition, str] = MappingProxyType({})
     """The controller's reason why a partition has no leader, and the remedy."""
     throttled: tuple[Throttling, ...] = ()
+    waiting: tuple[WaitingLog, ...] = ()
 
 
 class ClusterAdmin:
@@ -168,6 +178,15 @@ class ClusterAdmin:
                     tuple(
                         Throttling(e.entity, e.quota, e.limit, e.source, e.times, e.wait_ms)
                         for e in answer.throttled
+                    ),
+                    tuple(
+                        WaitingLog(
+                            TopicPartition(e.topic, e.partition),
+                            e.waiting_bytes,
+                            e.log_bytes,
+                            e.limit_bytes,
+                        )
+                        for e in answer.waiting
                     ),
                 )
         return found

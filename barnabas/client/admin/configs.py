@@ -1,18 +1,22 @@
-"""Configuration of topics and brokers: describe and change options.
+"""Configuration of topics, groups and brokers: describe and change options.
 
-Always: errors raise, and name the topic or broker they are about.
+Always: errors raise, and name the topic, group or broker they are about.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.errors import check
+from barnabas.client.errors import check, error_of
+from barnabas.model.errors import KafkaError
 from barnabas.wire.messages import describe_configs, incremental_alter_configs
 
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
+_GROUP_RESOURCE = 32
+_KINDS = {_TOPIC_RESOURCE: "topic", _BROKER_RESOURCE: "broker", _GROUP_RESOURCE: "group"}
 _SET, _DELETE = 0, 1
+_TOPICS_PER_REQUEST = 500
 
 
 class DescribedOption(NamedTuple):
@@ -34,8 +38,52 @@ class OptionsAdmin:
     async def topic_options(self, name: str) -> list[DescribedOption]:
         return await self._describe(_TOPIC_RESOURCE, name)
 
+    async def topics_options(
+        self, names: Sequence[str], options: Sequence[str]
+    ) -> dict[str, dict[str, str] | KafkaError]:
+        """The values of some options of many topics; for a topic that cannot be described, the
+        error.
+        """
+        found: dict[str, dict[str, str] | KafkaError] = {}
+        for begin in range(0, len(names), _TOPICS_PER_REQUEST):
+            request = describe_configs.DescribeConfigsRequest(
+                resources=[
+                    describe_configs.DescribeConfigsResource(
+                        resource_type=_TOPIC_RESOURCE,
+                        resource_name=name,
+                        configuration_keys=list(options),
+                    )
+                    for name in names[begin : begin + _TOPICS_PER_REQUEST]
+                ],
+            )
+            for result in (await self._described(request)).results:
+                name = result.resource_name
+                if result.error_code:
+                    about = f"topic {name!r}"
+                    found[name] = error_of(result.error_code, result.error_message, about=about)
+                else:
+                    found[name] = {each.name: each.value or "" for each in result.configs}
+        return found
+
+    async def _described(
+        self, request: describe_configs.DescribeConfigsRequest
+    ) -> describe_configs.DescribeConfigsResponse:
+        async def attempt() -> describe_configs.DescribeConfigsResponse:
+            connection = await self._cluster.anyone()
+            return await connection.call(
+                request,
+                describe_configs.DescribeConfigsResponse,
+                timeout_ms=self._cluster.timeout_ms,
+            )
+
+        return await self._cluster.retrying(attempt)
+
     async def broker_options(self, broker: int) -> list[DescribedOption]:
         return await self._describe(_BROKER_RESOURCE, str(broker))
+
+    async def group_options(self, group: str) -> list[DescribedOption]:
+        """Of a group that the coordinator manages: a share group, or group.protocol=consumer."""
+        return await self._describe(_GROUP_RESOURCE, group)
 
     async def _describe(self, resource_type: int, name: str) -> list[DescribedOption]:
         request = describe_configs.DescribeConfigsRequest(
@@ -79,6 +127,12 @@ class OptionsAdmin:
     ) -> None:
         """Set options of a topic, and reset others to their defaults."""
         await self._alter(_TOPIC_RESOURCE, name, put, reset)
+
+    async def alter_group(
+        self, group: str, *, put: Mapping[str, str] | None = None, reset: Iterable[str] = ()
+    ) -> None:
+        """Set options of a group, which may not exist yet, and reset others to their defaults."""
+        await self._alter(_GROUP_RESOURCE, group, put, reset)
 
     async def alter_broker(
         self,
@@ -129,8 +183,7 @@ class OptionsAdmin:
                 timeout_ms=self._cluster.timeout_ms,
             )
             for result in response.responses:
-                kind = "topic" if resource_type == _TOPIC_RESOURCE else "broker"
-                about = f"{kind} {result.resource_name!r}"
+                about = f"{_KINDS[resource_type]} {result.resource_name!r}"
                 check(result.error_code, result.error_message, about=about)
 
         await self._cluster.retrying(attempt)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.cluster import TRANSACTION, ClusterClient
 from barnabas.client.errors import check, check_partition
-from barnabas.client.groups.calls import offers
+from barnabas.client.groups.offered import offers
 from barnabas.client.transactions.report import (
     ActiveProducer,
     TransactionDescription,

@@ -26,10 +26,11 @@ class ConsumerInterceptor(Protocol):
 class Unreadable(Corrupt):
     """A deserializer failed. The position stays at the message: seek past it to go on."""
 
-    def __init__(self, message: RawMessage, problem: Exception) -> None:
+    def __init__(self, message: RawMessage, problem: Exception, remedy: str = "") -> None:
+        remedy = remedy or f"Seek to {message.offset + 1} to skip it"
         super().__init__(
             f"{message.topic}-{message.partition}, offset {message.offset}: the deserializer"
-            f" failed: {problem!r}. Seek to {message.offset + 1} to skip it"
+            f" failed: {problem!r}. {remedy}"
         )
         self.message = message
 

@@ -31,8 +31,19 @@ class PartitionMarks(NamedTuple):
     high_watermark: int
 
 
-Source = tuple[str, int, BatchHeader, PartitionMarks]
-"""What all messages of one batch share: topic, partition, batch, marks."""
+class MessageAcquisition(NamedTuple):
+    """How a member of a share group got a message. `hold`: a number of its consumer's own."""
+
+    delivery_count: int
+    hold: int
+
+
+Source = (
+    tuple[str, int, BatchHeader, PartitionMarks]
+    | tuple[str, int, BatchHeader, PartitionMarks, MessageAcquisition]
+)
+"""What all messages of one batch share: topic, partition, batch, marks; in a share group, all of
+one acquired range: these and the acquisition."""
 
 if TYPE_CHECKING:
 
@@ -68,6 +79,14 @@ if TYPE_CHECKING:
         @property
         def batch(self) -> BatchHeader:
             """The header of its batch: producer, how the time was set."""
+
+        @property
+        def acquisition(self) -> MessageAcquisition | None:
+            """In a share group: its delivery count, and who holds it."""
+
+        @property
+        def delivery_count(self) -> int | None:
+            """In a share group: how often it was delivered, this time included."""
 
         @property
         def marks(self) -> PartitionMarks:

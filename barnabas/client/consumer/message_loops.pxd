@@ -37,6 +37,9 @@ cpdef list decode_messages(
     bint appended, long long first, long long stop,
 )
 
+@cython.locals(message=Message, found=list, at=Py_ssize_t)
+cpdef list acquired_messages(list messages, list ranges, list sources)
+
 @cython.locals(
     data=octets, size=Py_ssize_t, headers=list, count=cython.longlong, at=Py_ssize_t,
     length=cython.longlong, _=cython.longlong, name=str,

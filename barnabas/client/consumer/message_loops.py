@@ -36,7 +36,9 @@ class Message:
     key: Any
     value: Any
     _packed: Any  # headers: bytes until they are asked for, then the tuple
-    _source: Any  # what all messages of a batch share: topic, partition, batch, marks
+    # what all messages of a batch share: topic, partition, batch, marks; in a share group also
+    # the acquisition
+    _source: Any
 
     def __init__(
         self,
@@ -71,6 +73,16 @@ class Message:
     def marks(self) -> Any:
         """Of the partition, when this was fetched: start, last stable offset, high watermark."""
         return self._source[3]
+
+    @property
+    def acquisition(self) -> Any:
+        """In a share group: the delivery count, and which partition of which session holds it."""
+        return self._source[4] if len(self._source) > 4 else None
+
+    @property
+    def delivery_count(self) -> Any:
+        """In a share group: how often it was delivered, this time included; otherwise None."""
+        return self._source[4][0] if len(self._source) > 4 else None
 
     @property
     def leader_epoch(self) -> int:
@@ -173,6 +185,23 @@ def decode_messages(
     if at != size:
         raise Corrupt(f"records end at byte {at} of {size}")
     return messages
+
+
+def acquired_messages(
+    messages: list[Message], ranges: list[tuple[int, int]], sources: list[Any]
+) -> list[Message]:
+    """The messages within these ranges, which are sorted. Each gets the source of its range."""
+    found: list[Message] = []
+    at = 0
+    for message in messages:
+        while at < len(ranges) and ranges[at][1] < message.offset:
+            at += 1
+        if at == len(ranges):
+            break
+        if ranges[at][0] <= message.offset:
+            message._source = sources[at]
+            found.append(message)
+    return found
 
 
 def unpack_headers(packed: bytes) -> tuple[tuple[str, bytes | None], ...]:

@@ -65,11 +65,13 @@ class Rebalancing(KafkaError):
 
 
 class Committed(NamedTuple):
-    """The committed offset of a partition."""
+    """The committed offset of a partition. Of a share group: its start offset, and the records
+    from there to the end that are not finished (-1: not known)."""
 
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+    lag: int = -1
 
 
 class Reset(NamedTuple):

@@ -19,11 +19,24 @@ from barnabas.client.groups.answers import (
     one_batch,
     time_of,
 )
+from barnabas.client.groups.offered import offers
 from barnabas.client.groups.report import CLASSIC, CONSUMER, GroupListing
 from barnabas.client.groups.requests import offset_commit_request, offset_delete_request
-from barnabas.model.errors import Code, InvalidRequest, KafkaError
+from barnabas.client.groups.share_calls import (
+    SHARE_GROUP_DESCRIBE,
+    SHARE_GROUP_OFFSETS,
+    alter_share_offsets,
+    delete_share_offsets,
+    describe_share_groups,
+    is_share_group,
+    share_offsets,
+)
+from barnabas.client.groups.streams_calls import (
+    STREAMS_GROUP_DESCRIBE,
+    describe_streams_groups,
+)
+from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
-from barnabas.wire.apis import APIS
 from barnabas.wire.messages import (
     consumer_group_describe,
     delete_groups,
@@ -106,6 +119,16 @@ class GroupCalls:
             for connection, ids in await self._by_coordinator(wanted, hints):
                 found |= await self._describe_new(connection, ids)
                 older = [id_ for id_ in ids if id_ not in found]
+                if older and offers(connection, SHARE_GROUP_DESCRIBE):
+                    found |= await describe_share_groups(
+                        connection, older, self._cluster.timeout_ms
+                    )
+                    older = [id_ for id_ in older if id_ not in found]
+                if older and offers(connection, STREAMS_GROUP_DESCRIBE):
+                    found |= await describe_streams_groups(
+                        connection, older, self._cluster.timeout_ms
+                    )
+                    older = [id_ for id_ in older if id_ not in found]
                 if older:
                     found |= await self._describe_classic(connection, older)
             return found
@@ -139,6 +162,9 @@ class GroupCalls:
 
         async def attempt() -> None:
             connection = await self._cluster.coordinator(group)
+            timeout_ms = self._cluster.timeout_ms
+            if await is_share_group(connection, group, timeout_ms):
+                return await alter_share_offsets(connection, group, offsets, timeout_ms)
             response = await connection.call(
                 request,
                 offset_commit.OffsetCommitResponse,
@@ -154,10 +180,14 @@ class GroupCalls:
 
     async def delete_group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete the committed offsets of these partitions."""
-        request = offset_delete_request(group, partitions)
+        asked = list(partitions)
+        request = offset_delete_request(group, asked)
 
         async def attempt() -> None:
             connection = await self._cluster.coordinator(group)
+            timeout_ms = self._cluster.timeout_ms
+            if await is_share_group(connection, group, timeout_ms):
+                return await delete_share_offsets(connection, group, asked, timeout_ms)
             response = await connection.call(
                 request,
                 offset_delete.OffsetDeleteResponse,
@@ -334,6 +364,9 @@ class GroupCalls:
         for each in response.groups:
             check(each.error_code, about=f"group {each.group_id!r}")
             found[each.group_id] = committed(each.topics, each.group_id)
+        shares = [group for group, offsets in found.items() if not offsets]
+        if shares and offers(connection, SHARE_GROUP_OFFSETS):
+            found |= await share_offsets(connection, shares, self._cluster.timeout_ms)
         return found
 
     async def _offsets_of_one(
@@ -347,15 +380,6 @@ class GroupCalls:
         )
         check(response.error_code, about=f"group {group!r}")
         return committed(response.topics, group)
-
-
-def offers(connection: "BrokerConnection", api_key: int) -> bool:
-    """Whether this broker supports an API: only Barnabas supports our own APIs."""
-    try:
-        connection.version_of(APIS[api_key].key)
-    except KafkaError:
-        return False
-    return True
 
 
 def _check_move(number: int, group: str, about: str) -> None:

@@ -7,7 +7,7 @@ Most rules read the history: kinds of causes by name, as in coordinators/groups/
 from collections.abc import Iterator
 
 from barnabas.client.finding import Finding, problem, warning
-from barnabas.client.groups.report import CONSUMER, GroupReport
+from barnabas.client.groups.report import CONSUMER, STREAMS, GroupReport
 from barnabas.client.words import count, listed
 from barnabas.model.words import duration
 from barnabas.wire.messages.describe_group_history import GroupHistoryCause, GroupHistoryRebalance
@@ -107,8 +107,8 @@ def session_timeout(report: GroupReport) -> Iterator[Finding]:
         guess = "It died without leaving, was stopped or starved, or could not reach the broker"
         if last.alive:
             guess = "It is still connected: its process was stopped or starved"
-        if report.type == CONSUMER:
-            option = f"group.consumer.{option} (at the broker)"
+        if report.type in (CONSUMER, STREAMS):
+            option = f"group.{report.type}.{option} (at the broker)"
         if last.alive and (report.type == CONSUMER or last.instance_id):
             # In that case librdkafka and static members do not leave.
             guess += ", or it has not polled within max.poll.interval.ms and sends no heartbeats"
@@ -217,7 +217,7 @@ def held_up(report: GroupReport) -> Iterator[Finding]:
     for who, (times, longest, generation) in slow.items():
         often = "" if times == 1 else f", {times} times in ten minutes"
         waited = f"had to wait {duration(longest)} for {who}{often}"
-        if report.type == CONSUMER:
+        if report.type in (CONSUMER, STREAMS):
             yield problem(
                 "slow-rebalance",
                 f"epoch {generation} {waited} to give up partitions that others were to have",

@@ -11,13 +11,17 @@ from barnabas.client.transactions.report import TransactionsReport, UnstablePart
 from barnabas.model.ids import TopicPartition
 from barnabas.model.words import short_member
 from barnabas.wire.messages.describe_group_history import GroupHistoryNote, GroupHistoryRebalance
+from barnabas.wire.messages.describe_share_partitions import DescribedSharePartition
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+SHARE = "share"
+STREAMS = "streams"
 
 
 class GroupListing(NamedTuple):
-    """A group in a list. `type`: classic, consumer, or empty where a broker does not say."""
+    """A group in a list. `type`: classic, consumer, share, streams, or empty where a broker does
+    not say."""
 
     group: str
     protocol_type: str
@@ -69,12 +73,15 @@ class PartitionReport:
     metadata: str = ""
     unread_ms: int | None = None
     stable: int | None = None
+    unfinished: int | None = None  # of a share group: records that are not finished, if known
     # From the history:
     committed_ago_ms: int | None = None
     pace: ConsumptionRate | None = None
 
     @property
     def lag(self) -> int:
+        if self.unfinished is not None:
+            return self.unfinished
         return max(0, self.end - (self.start if self.committed is None else self.committed))
 
     @property
@@ -121,6 +128,7 @@ class GroupReport:
     topic_partitions: dict[str, int] = field(default_factory=dict)  # of all topics it reads
     # open where the group reads
     transactions: TransactionsReport = field(default_factory=TransactionsReport)
+    shares: tuple[DescribedSharePartition, ...] = ()  # of a share group, where brokers report it
 
     @property
     def lag(self) -> int:

@@ -13,12 +13,14 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.groups.answers import Description
 from barnabas.client.groups.report import (
+    SHARE,
     ConsumptionRate,
     GroupListing,
     GroupReport,
     MemberReport,
     PartitionReport,
 )
+from barnabas.client.groups.share_partitions import share_partitions
 from barnabas.client.metadata_snapshot import MetadataSnapshot
 from barnabas.client.transactions.report import TransactionsReport
 from barnabas.client.transactions.reporting import StableEnd, TransactionReports, with_readers
@@ -64,6 +66,8 @@ class GroupReports:
         committed = await self._admin.group_offsets(group)
         history = (await self._admin.group_histories([group])).get(group)
         owners = {at: member.id for member in described.members for at in member.owned}
+        if described.type == SHARE:  # a partition has several
+            owners = {}
         topics = {at.topic for at in (*committed, *owners)}
         topics.update(topic for member in described.members for topic in member.topics)
         view = await self._existing(topics)
@@ -106,6 +110,7 @@ class GroupReports:
                 name: len(topic.partitions) for name, topic in sorted(view.topics.items())
             },
             transactions=await self._transactions(described, committed, bounds),
+            shares=await share_partitions(self._cluster, group) if described.type == SHARE else (),
         )
 
     async def summaries(self) -> list[GroupSummary]:
@@ -118,19 +123,13 @@ class GroupReports:
         members = [member for group in described.values() for member in group.members]
         topics.update(topic for member in members for topic in member.topics)
         view = await self._existing(topics)
-        places: dict[str, dict[TopicPartition, Committed | None]] = {}
-        for id_ in asked:
-            places[id_] = dict.fromkeys(_subscribed(described.get(id_), view))
-            places[id_].update(offsets[id_])
-        bounds = await self._bounds(view, {at for each in places.values() for at in each})
+        places = {at for committed in offsets.values() for at in committed}
+        places.update(at for group in described.values() for at in _subscribed(group, view))
+        bounds = await self._bounds(view, places)
+        known = {at: (bound.start, bound.end) for at, bound in bounds.items()}
         return [
-            GroupSummary(
-                listing if group is None else listing._replace(state=group.state, type=group.type),
-                0 if group is None else len(group.members),
-                _lag(places.get(listing.group, {}), bounds),
-            )
-            for listing in listed
-            for group in (described.get(listing.group),)
+            group_summary(each, described.get(each.group), offsets.get(each.group, {}), view, known)
+            for each in listed
         ]
 
     async def _coordinator(self, group: str) -> str:
@@ -194,16 +193,28 @@ def _subscribed(described: Description | None, view: MetadataSnapshot) -> list[T
     return [*numbered, *(at for member in described.members for at in member.owned)]
 
 
-def _lag(
-    places: Mapping[TopicPartition, Committed | None], bounds: Mapping[TopicPartition, _Bounds]
-) -> int | None:
-    """The lag, as in a report: all records of a partition without a committed offset."""
+def group_summary(
+    listing: GroupListing,
+    described: Description | None,
+    committed: Mapping[TopicPartition, Committed],
+    view: MetadataSnapshot,
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+) -> GroupSummary:
+    """`bounds`: first and end offset. A partition without a committed offset is unread as a whole,
+    as in a report."""
+    places: dict[TopicPartition, Committed | None] = dict.fromkeys(_subscribed(described, view))
+    places.update(committed)
     behind = [
-        max(0, bounds[at].end - (bounds[at].start if given is None else given.offset))
+        given.lag
+        if given is not None and given.lag >= 0
+        else max(0, bounds[at][1] - (bounds[at][0] if given is None else given.offset))
         for at, given in places.items()
         if at in bounds
     ]
-    return sum(behind) if behind else None
+    if described is not None:
+        listing = listing._replace(state=described.state, type=described.type)
+    members = 0 if described is None else len(described.members)
+    return GroupSummary(listing, members, sum(behind) if behind else None)
 
 
 def _most_behind(
@@ -271,6 +282,7 @@ def _partition(
         metadata="" if committed is None else committed.metadata,
         unread_ms=unread_ms,
         stable=bounds.stable,
+        unfinished=None if committed is None or committed.lag < 0 else committed.lag,
         committed_ago_ms=ago,
         pace=pace,
     )

@@ -3,7 +3,8 @@
 from typing import Any
 
 from barnabas.client.finding import Finding
-from barnabas.client.groups.report import GroupReport, PartitionReport
+from barnabas.client.groups import share_text
+from barnabas.client.groups.report import CLASSIC, GroupReport, PartitionReport
 from barnabas.client.groups.reporting import GroupSummary
 from barnabas.client.tables import Row, table
 from barnabas.client.words import count, listed
@@ -48,6 +49,7 @@ def description(report: GroupReport, offsets_in: str = "") -> str:
         ("coordinator", report.coordinator),
         *([("offsets", offsets_in)] if offsets_in else []),
         ("lag", _lag(report)),
+        *share_text.facts(report),
     ]
     width = max(len(name) for name, _ in facts)
     parts = ["".join(f"{name.ljust(width)}  {printable(value)}\n" for name, value in facts)]
@@ -57,7 +59,11 @@ def description(report: GroupReport, offsets_in: str = "") -> str:
         columns = ["topic", "partition", "committed", "end", "lag", "behind", "catch_up", "owner"]
         if report.committed_lag < report.lag:
             columns[4:5] = ["stable", "lag", "committed_lag"]
+        if report.shares:
+            columns[-2:] = share_text.COLUMNS
         parts.append(table([_shown(p, report) for p in report.partitions], columns))
+    if failed := share_text.failure_lines(report):
+        parts.append(failed)
     if report.rebalances:
         parts.append("last rebalances\n" + _before_the_history(report) + rebalances(report))
     elif not report.has_history:
@@ -216,6 +222,7 @@ def document(report: GroupReport) -> dict[str, Any]:
             for row in member_rows(report)
         ],
         "partitions": [partition_row(each) for each in report.partitions],
+        **({"in_flight": share_text.documents(report)} if report.shares else {}),
         "has_history": report.has_history,
         "history_since_ms": report.history_since_ms,
         "rebalances": [rebalance_document(entry) for entry in report.rebalances],
@@ -292,7 +299,7 @@ def findings_document(report: GroupReport, findings: list[Finding]) -> dict[str,
 def _state(report: GroupReport) -> str:
     if report.generation is None:
         return report.state
-    what = "epoch" if report.type == "consumer" else "generation"
+    what = "generation" if report.type == CLASSIC else "epoch"
     return f"{report.state}, {what} {report.generation}"
 
 
@@ -345,4 +352,5 @@ def _shown(partition: PartitionReport, report: GroupReport) -> Row:
         "behind": duration(partition.unread_ms) if partition.lag and partition.unread_ms else "",
         "catch_up": catch_up,
         "owner": "" if partition.owner is None else report.name_of(partition.owner),
+        **share_text.columns(report, partition.at),
     }

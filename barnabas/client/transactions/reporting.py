@@ -14,7 +14,8 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.decoding import FetchedRecords
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.groups.answers import Description
-from barnabas.client.groups.calls import FETCH_NAMES_UNTIL, offers
+from barnabas.client.groups.calls import FETCH_NAMES_UNTIL
+from barnabas.client.groups.offered import offers
 from barnabas.client.groups.report import MemberReport
 from barnabas.client.transactions.report import (
     ActiveProducer,

@@ -7,7 +7,7 @@ alone, and its bytes go unchanged to the dead-letter topic.
 from collections.abc import Callable
 from typing import Any, Generic
 
-from barnabas.client.consumer.message import K, Message, RawMessage, V
+from barnabas.client.consumer.message import K, Message, RawMessage, Source, V
 from barnabas.model.errors import Code, Failed
 from barnabas.model.ids import TopicPartition
 
@@ -48,5 +48,8 @@ class Opener(Generic[K, V]):
         except Exception as problem:
             name = type(problem).__name__
             raise UndecodableRecord(f"the deserializer failed: {name}: {problem}") from problem
-        source = (raw.topic, raw.partition, raw.batch, raw.marks)
+        acquisition = raw.acquisition
+        source: Source = (raw.topic, raw.partition, raw.batch, raw.marks)
+        if acquisition is not None:
+            source = (*source[:4], acquisition)
         return Message(source, raw.offset, raw.timestamp, key, value, raw.headers)

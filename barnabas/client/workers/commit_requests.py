@@ -5,20 +5,17 @@ call are written before its record is finished.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.producer.record import ProducerRecord
 from barnabas.client.workers.driver import WindowDriver, log, send_letter
 from barnabas.client.workers.letter_writer import LetterWriter
+from barnabas.client.workers.result_writer import ResultWriter
 from barnabas.client.workers.window.at_least_once import AtLeastOnce
 from barnabas.client.workers.window.effects import Commit, Effect, Identify, SendLetter
 from barnabas.model.errors import Code, Fenced, KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
-
-if TYPE_CHECKING:
-    from barnabas.client.aio.producer import Producer
 
 
 class CommitRequests:
@@ -32,7 +29,7 @@ class CommitRequests:
         self._guarantee = guarantee
         self._post = LetterWriter(cluster)
         self._commits: dict[TopicPartition, asyncio.Task[None]] = {}
-        self._producer: Producer | None = None
+        self._results = ResultWriter(cluster)
 
     async def open(self) -> None:
         """The producer is opened by the first result."""
@@ -57,31 +54,11 @@ class CommitRequests:
             commit.cancel()
 
     async def take(self, results: tuple[ProducerRecord, ...]) -> tuple[ProducerRecord, ...]:
-        if results:
-            if self._producer is None:
-                from barnabas.client.aio.producer import Producer
-
-                self._producer = Producer(cluster=self._cluster)
-            await asyncio.gather(*[self._send(self._producer, one) for one in results])
+        await self._results.write(results)
         return ()
 
     async def close(self) -> None:
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            try:
-                await producer.close(timeout_s=0)
-            except KafkaError as problem:
-                log.info("results of unfinished calls were not written: %s", problem)
-
-    async def _send(self, producer: "Producer", record: ProducerRecord) -> None:
-        await producer.send(
-            record.topic,
-            record.value,
-            key=record.key,
-            headers=record.headers,
-            partition=record.partition,
-            timestamp=record.timestamp,
-        )
+        await self._results.close()
 
     async def _commit(self, commits: list[Commit]) -> None:
         driver, consumer = self._driver, self._driver.consumer

@@ -23,6 +23,7 @@ ROUND = "barnabas.round"
 FAILED_AT = "barnabas.failed-at"
 NOT_BEFORE = "barnabas.not-before"
 CUT = "barnabas.cut"  # of a pipeline: the size of a value that was too large for this topic
+NO_RECORD = "barnabas.no-record"  # of a share group: the letter has headers only, and why
 BATCH = "barnabas.batch"  # of a pipeline: the query and the number of the batch that wrote it
 
 CAUSE_SIZE_MAX = 500

@@ -21,6 +21,7 @@ from barnabas.client.consumer.partition_consumer import PartitionConsumer
 from barnabas.client.workers import redrive_ledger
 from barnabas.client.workers.dead_letter_headers import (
     CUT,
+    NO_RECORD,
     LetterTrail,
     headers_of,
     own_headers,
@@ -44,6 +45,11 @@ class Letter(NamedTuple):
     message: RawMessage
     trail: LetterTrail | None
     redriven: bool
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether it has a record to send. A letter of a share group may have headers only."""
+        return not any(name == NO_RECORD for name, _ in headers_of(self.message))
 
     @property
     def time(self) -> int:
@@ -177,6 +183,8 @@ class DeadLetters:
         async with aclosing(self.letters(topic, wanted)) as letters:
             async for letter in letters:
                 if letter.redriven or (letter.trail is None and to is None):
+                    continue
+                if not letter.goes_back:
                     continue
                 if limit is not None and count + len(chunk) >= limit:
                     break
@@ -325,7 +333,11 @@ class DeadLetters:
     ) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        found = await self._admin.offsets(dict.fromkeys(partitions, time))
+        # A reader of committed records would wait for the end of a transaction that is open.
+        committed_only = self._cluster.config.isolation_level == "read_committed"
+        found = await self._admin.offsets(
+            dict.fromkeys(partitions, time), committed_only=committed_only
+        )
         return {at: place.offset for at, place in found.items()}
 
     async def _messages(

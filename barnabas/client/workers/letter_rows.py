@@ -40,13 +40,15 @@ def letter_row(letter: Letter) -> Row:
 async def redrive_plan(
     dead: DeadLetters, topic: str, wanted: Filter, to: str | None, limit: int | None
 ) -> dict[str, int]:
-    """How many letters would be sent, were sent before, and have nowhere to go."""
-    found = {"letters": 0, "before": 0, "no_origin": 0}
+    """How many letters would be sent, were sent before, have nowhere to go, and have no record."""
+    found = {"letters": 0, "before": 0, "no_origin": 0, "no_record": 0}
     async for letter in dead.letters(topic, wanted):
         if letter.redriven:
             found["before"] += 1
         elif letter.trail is None and to is None:
             found["no_origin"] += 1
+        elif not letter.goes_back:
+            found["no_record"] += 1
         else:
             found["letters"] += 1
     if limit is not None:

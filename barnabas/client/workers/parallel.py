@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from barnabas.client.workers.runner import Runner
+    from barnabas.client.workers.share_runner import ShareRunner
     from barnabas.client.workers.window.window_view import WindowView
 
     R_co = TypeVar("R_co", bound=Awaitable[Results] | Results, covariant=True, default=None)
@@ -29,6 +30,7 @@ else:  # see client/consumer/message.py
     R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R", bound=Awaitable[Results] | Results)
 """The result of a handler: records to write, or nothing; an awaitable from an asyncio function."""
+_WINDOW = 1_000
 _COMMIT_S, _TRANSACTION_S = 1.0, 0.1  # defaults of commit_interval
 _log = logging.getLogger("barnabas.workers")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -46,7 +48,10 @@ class Parallel(Generic[K, V, R_co]):
         encoder: ResultEncoder,
         settings: Settings | None,
         options: dict[str, Value],
+        *,
+        share: bool = False,
     ) -> None:
+        self._share = share
         self._handler = handler
         self._topics = topics
         self._policy = policy
@@ -55,7 +60,7 @@ class Parallel(Generic[K, V, R_co]):
         self._settings = settings
         self._options = options
         self._stops: list[Callable[[], None]] = []
-        self._runners: list[Runner] = []
+        self._runners: list[Runner | ShareRunner] = []
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", "handler")
 
@@ -73,9 +78,7 @@ class Parallel(Generic[K, V, R_co]):
 
     async def serve(self, **options: Value) -> None:
         """As `run`, on the running event loop, without signal handlers."""
-        from barnabas.client.workers.runner import Runner
-
-        runner = Runner(
+        runner = self._runner_type()(
             self._topics,
             self._policy,
             self._handler,
@@ -96,6 +99,15 @@ class Parallel(Generic[K, V, R_co]):
         finally:
             self._runners.remove(runner)
             self._stops.remove(stop)
+
+    def _runner_type(self) -> "type[Runner | ShareRunner]":
+        if self._share:
+            from barnabas.client.workers.share_runner import ShareRunner
+
+            return ShareRunner
+        from barnabas.client.workers.runner import Runner
+
+        return Runner
 
     def windows(self) -> "list[WindowView]":
         """The sliding window of every partition: start, end, what runs, what holds it up.
@@ -154,10 +166,11 @@ def parallel(
     key_serializer: Serializer | None = None,
     value_serializer: Serializer | None = None,
     exactly_once: bool = False,
-    order: str = "key",
-    window: int = 1_000,
+    share: bool = False,
+    order: str | None = None,
+    window: int | None = None,
     concurrency: int = 64,
-    retry: Retry = Retry(),  # noqa: B008  # frozen
+    retry: Retry | None = None,
     retry_topic: str | None = None,
     dlq: str | None = None,
     timeout: float | None = None,
@@ -169,10 +182,12 @@ def parallel(
     """Call a function, asyncio's or a blocking one, for every record of these topics.
 
     Records that the function returns are written. `exactly_once`: they are written in one
-    transaction with the offset of the record, and with retries and dead letters.
+    transaction with the offset of the record, and with retries and dead letters. `share`: the group
+    is a share group, whose members take single records of all partitions, without an order.
 
-    `order`: records of one "key" or one "partition" one after another, or "none". `window`: how
-    many records of a partition may be in flight, from the first unfinished one on. `concurrency`:
+    `order`: records of one "key" (the default) or one "partition" one after another, or "none".
+    `window`: how many records of a partition may be in flight, from the first unfinished one on
+    (1000). `concurrency`:
     how many calls at a time. `retry`, `retry_topic`, `dlq`: what happens to a record whose call
     fails; without a dlq the worker stops. `timeout`: of one call. `commit_interval`: seconds
     between commits (1), or until a handled record is in a transaction (0.1). `drain`: seconds that
@@ -181,6 +196,9 @@ def parallel(
     returned records, the producer's.
     """
     orders = [one.value for one in RecordOrder]
+    if share:
+        _check_share(exactly_once, order, window, retry, retry_topic, dlq)
+    order = order or ("none" if share else "key")
     if order not in orders:
         raise invalid(f"order is {order!r}; it is one of {', '.join(orders)}")
     if not topics:
@@ -193,9 +211,9 @@ def parallel(
     policy = Policy(
         group=group_id,
         order=RecordOrder(order),
-        window=window,
+        window=_WINDOW if window is None else window,
         concurrency=concurrency,
-        retry=retry,
+        retry=retry or Retry(),
         retry_topic=retry_topic,
         dlq=dlq,
         timeout_ms=None if timeout is None else int(timeout * 1_000),
@@ -211,7 +229,9 @@ def parallel(
     _check(ClientConfig(settings, **all_options), exactly_once)  # an unknown option fails here
 
     def make(handler: Callable[[Message[K, V]], Any]) -> Parallel[K, V, Any]:
-        return Parallel(handler, topics, policy, opener, encoder, settings, all_options)
+        return Parallel(
+            handler, topics, policy, opener, encoder, settings, all_options, share=share
+        )
 
     return Decorator(make)
 
@@ -223,3 +243,15 @@ def _check(config: ClientConfig, exactly_once: bool) -> None:
         )
     if config.transactional_id and not exactly_once:
         raise invalid("a worker with a transactional.id needs exactly_once=True")
+
+
+def _check_share(exactly_once: bool, order: str | None, *given: object) -> None:
+    if exactly_once:
+        raise invalid("a share group is not exactly once: leave share or exactly_once out")
+    if order not in (None, "none"):
+        raise invalid(f"order is {order!r}: records of a share group have no order")
+    if any(one is not None for one in given):
+        raise invalid(
+            "with share=True the group decides about retries: set its share.delivery.count.limit,"
+            " and leave window, retry, retry_topic and dlq out"
+        )

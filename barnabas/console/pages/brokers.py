@@ -7,13 +7,12 @@ from barnabas.client.transactions.text import held_row, list_rows, shown_row
 from barnabas.client.transactions.transaction_rules import diagnose_transactions
 from barnabas.client.words import count
 from barnabas.console.application import Asked
+from barnabas.console.sweep import OPEN_STATES, TRANSACTIONS_MAX, transactions_report
 from barnabas.console.view import View
-from barnabas.model.errors import KafkaError
 from barnabas.system.machine import boot_id
 
 _EVENTS_SHOWN = 200
 _HISTORIES_MAX = 100
-_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 async def brokers(asked: Asked) -> View:
@@ -25,22 +24,18 @@ async def brokers(asked: Asked) -> View:
     why = reasons(details)
     for row in problems:
         row["reason"] = why.get((row["topic"], row["partition"]), "")
-    try:
-        dirs = await state.shared("log_dirs", state.admin.log_dirs, 60_000)
-    except KafkaError:
-        dirs = []
     disks = [
         {
             "broker": one.broker,
             "path": one.path,
             "problem": None if one.error is None else one.error.detail,
-            "replicas": len(one.replicas),
-            "bytes": sum(replica.size for replica in one.replicas),
+            "replicas": state.sweep.replicas[one.broker, one.path][0],
+            "bytes": state.sweep.replicas[one.broker, one.path][1],
             "total": one.total_size,
             "free": one.usable_size,
             "used_part": 0 if one.total_size <= 0 else 1 - one.usable_size / one.total_size,
         }
-        for one in dirs
+        for one in state.sweep.log_dirs or ()
     ]
     down = sum(row["state"] in ("down", "silent") for row in rows)
     partitions = sum(len(topic.partitions) for topic in view.topics.values())
@@ -50,7 +45,12 @@ async def brokers(asked: Asked) -> View:
     return View(
         "brokers",
         title,
-        data={"rows": rows, "disks": disks, "problems": problems[:100]},
+        data={
+            "rows": rows,
+            "disks": disks,
+            "problems": problems[:100],
+            "swept": state.sweep.at_ms,
+        },
         document={"brokers": rows, "log_dirs": disks, "problems": problems},
         rows=rows,
         columns=["broker", "address", "state", "epoch", "rack", "leads", "replicas"],
@@ -86,12 +86,12 @@ async def events(asked: Asked) -> View:
 
 async def transactions(asked: Asked) -> View:
     admin = asked.state.admin
-    listed = await admin.list_transactions(states=_OPEN)
+    listed = (await admin.list_transactions(states=OPEN_STATES))[:TRANSACTIONS_MAX]
     described = await admin.describe_transactions(
         [each.transactional_id for each in listed],
         coordinators={each.transactional_id: each.coordinator for each in listed},
     )
-    report = await admin.transactions_report()
+    report = await transactions_report(asked.state)
     histories = await admin.transaction_histories(list(described)[:_HISTORIES_MAX])
     rows = list_rows(described.values(), report, histories)
     findings = diagnose_transactions(report)

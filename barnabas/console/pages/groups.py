@@ -4,6 +4,7 @@ import shlex
 from typing import Any
 
 from barnabas.client.finding import Severity
+from barnabas.client.groups import share_text
 from barnabas.client.groups.diagnosis import diagnose
 from barnabas.client.groups.report import GroupReport
 from barnabas.client.groups.reporting import GroupSummary
@@ -28,6 +29,7 @@ from barnabas.model.words import duration
 
 _PARTITIONS_SHOWN = 300
 _REBALANCES_SHOWN = 12
+_FAILURES_SHOWN = 50
 
 
 async def groups(asked: Asked) -> View:
@@ -83,6 +85,9 @@ async def group(asked: Asked) -> View:
     }
     shown = sorted(report.partitions, key=lambda one: -one.lag)[:_PARTITIONS_SHOWN]
     shown.sort(key=lambda one: one.at)
+    if report.shares:
+        live["in_flight"] = words.number(sum(one.in_flight for one in report.shares))
+        live["redelivered"] = share_text.redelivered_text(report)
     for number, one in enumerate(shown):
         live[f"c{number}"] = "none" if one.committed is None else words.number(one.committed)
         live[f"e{number}"] = words.number(one.end)
@@ -100,6 +105,12 @@ async def group(asked: Asked) -> View:
             "more_partitions": len(report.partitions) - len(shown),
             "lag_top": max((one.lag for one in shown), default=0),
             "lanes": lanes(report),
+            "in_flight": share_text.by_partition(report),
+            "oldest_text": share_text.oldest_text,
+            "failures": [
+                (failure.at_ms, share_text.failure_text(at, failure), failure.archived)
+                for at, failure in share_text.failures(report)[:_FAILURES_SHOWN]
+            ],
             "catch_up": partition_catch_up,
             "no_history": NO_HISTORY,
         },

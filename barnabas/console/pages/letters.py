@@ -18,6 +18,7 @@ from barnabas.console.application import Asked, see_other
 from barnabas.console.changes import changed, check_allowed
 from barnabas.console.pages.topics import found_topic
 from barnabas.console.reading import reading_cluster
+from barnabas.console.topic_names import DEAD_LETTER_NAME
 from barnabas.console.view import View
 from barnabas.model.ids import TopicPartition
 
@@ -27,7 +28,7 @@ _PARTITIONS_MAX = (
 _SHOWN = 100
 _READ_MAX = 20_000
 _NUMBERS = re.compile(r"\d+")
-_NAMED = re.compile(r"[._-](dlq|dlt|dead-?letters?|errors)$", re.IGNORECASE)
+NUMBER = "#"
 FIELDS = ("cause", "group", "origin")
 
 
@@ -41,7 +42,7 @@ async def dead_letters(asked: Asked) -> View:
             rows = [summary_row(one) for one in await DeadLetters(cluster).summaries()]
     else:
         for name, topic in sorted(view.topics.items()):
-            if _NAMED.search(name):
+            if DEAD_LETTER_NAME.search(name):
                 places = [TopicPartition(name, p.number) for p in topic.partitions]
                 kept = sum(end - start for start, end in (await state.bounds(places)).values())
                 unknown = dict.fromkeys(
@@ -81,7 +82,6 @@ async def letters_of(asked: Asked) -> View:
     fields = {each: asked.query(each) for each in FIELDS}
     rows: list[Row] = []
     causes: Counter[str] = Counter()
-    first: dict[str, str] = {}
     read = redriven = 0
     with reading_cluster(asked.options.settings) as cluster:
         async with aclosing(DeadLetters(cluster).letters(name, _filter(fields))) as found:
@@ -89,9 +89,13 @@ async def letters_of(asked: Asked) -> View:
                 read += 1
                 redriven += letter.redriven
                 row = letter_row(letter)
+                origin = None if letter.trail is None else letter.trail.origin
+                row["origin_page"] = (
+                    "" if origin is None
+                    else words.path("topics", origin.topic, origin.partition, origin.offset)
+                )  # fmt: skip
                 kind = alike(row["cause"] or "written by another program")
                 causes[kind] += not letter.redriven
-                first.setdefault(kind, row["cause"] or "")
                 rows.append(row)
                 del rows[: -_SHOWN * 2]
                 if read >= _READ_MAX:
@@ -109,7 +113,7 @@ async def letters_of(asked: Asked) -> View:
             "name": name,
             "rows": rows,
             "causes": causes.most_common(50),
-            "first": first,
+            "beginning": _beginning,
             "fields": fields,
             "query": urlencode({each: value for each, value in fields.items() if value}),
         },
@@ -122,7 +126,12 @@ async def letters_of(asked: Asked) -> View:
 
 def alike(cause: str) -> str:
     """Causes that differ only in numbers are one kind."""
-    return _NUMBERS.sub("N", cause)[:300]
+    return _NUMBERS.sub(NUMBER, cause)[:300]
+
+
+def _beginning(kind: str) -> str:
+    """What the causes of a kind have in common, to choose their letters by: up to a number."""
+    return kind.partition(NUMBER)[0]
 
 
 async def redrive(asked: Asked) -> View | Response:
@@ -145,6 +154,7 @@ async def redrive(asked: Asked) -> View | Response:
         "letters to send": f"{many:,}",
         "sent before": f"{plan['before']:,}",
         "without an original topic": f"{plan['no_origin']:,}",
+        "without the record itself": f"{plan['no_record']:,}",
         **_given(fields),
     }
     return View(
@@ -165,7 +175,7 @@ async def redrive(asked: Asked) -> View | Response:
         },
         document={"topic": name, **plan},
         rows=[{"topic": name, **plan}],
-        columns=["topic", "letters", "before", "no_origin"],
+        columns=["topic", "letters", "before", "no_origin", "no_record"],
         command=f"dlq redrive {_options(name, fields)}",
     )
 

@@ -39,7 +39,7 @@ async def overview(asked: Asked) -> View:
     down = [row for row in brokers if row["state"] in ("down", "silent")]
     offline = sum(row["problem"] == "offline" for row in problems)
     title = _title(down, offline, len(problems) - offline, findings, bool(sweep.at_ms))
-    rates = state.total_rates()
+    rates = sweep.total_rates()
     behind = sorted((one for one in sweep.groups if one.lag), key=lambda one: -(one.lag or 0))
     live = {
         "rate": words.rate(rates[-1] if rates else None),
@@ -48,6 +48,7 @@ async def overview(asked: Asked) -> View:
         "problems": words.number(len(problems)),
         "findings": words.number(len(findings)),
         "points": charts.points(rates),
+        "letters": words.number(sweep.letters if sweep.at_ms else None),
         "swept": words.ago(sweep.at_ms) if sweep.at_ms else "not yet",
     }
     document: dict[str, Any] = {

@@ -26,7 +26,8 @@ async def pipelines(asked: Asked) -> View:
         title,
         data={"rows": rows},
         rows=rows,
-        columns=["name", "kind", "state", "group", "records", "read", "waiting", "rows", "batches"],
+        columns=["name", "kind", "state", "group", "records", "read", "waiting", "rows", "batches",
+                 "table_rows"],
         live={f"w{number}": f"{row['waiting']:,}" for number, row in enumerate(rows)
               if row["waiting"] is not None},
         command="pipeline ls -a",
@@ -40,7 +41,16 @@ async def _flow(asked: Asked, entry: dict[str, Any]) -> dict[str, Any]:
         report: GroupReport | None = await asked.state.report(entry["group"])
     except KafkaError:  # another cluster's, or it has committed nothing yet
         report = None
-    row = {**entry, "records": None, "read": None, "waiting": None, "adds_up": None, "topics": []}
+    row = {
+        "table_rows": None,
+        "alerts": {},
+        **entry,
+        "records": None,
+        "read": None,
+        "waiting": None,
+        "adds_up": None,
+        "topics": [],
+    }
     if report is not None and report.partitions:
         starts = sum(one.start for one in report.partitions)
         ends = sum(one.end for one in report.partitions)

@@ -1,5 +1,6 @@
 """`/topics/T/P/O`: one record: its bytes, its headers, its batch, and who has passed it."""
 
+import json
 import shlex
 from typing import Any
 
@@ -12,6 +13,8 @@ from barnabas.console import words
 from barnabas.console.application import Asked
 from barnabas.console.pages.topics import found_topic
 from barnabas.console.reading import one_record
+from barnabas.console.topic_names import LETTER_ENDINGS
+from barnabas.console.values import framed, shown_values
 from barnabas.console.view import View
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
@@ -19,6 +22,7 @@ from barnabas.wire.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
 from barnabas.wire.compression import Codec
 
 SHOWN_MAX = 64 << 10
+FORMS = {"json": "JSON", "text": "Text", "hex": "Hex"}
 
 
 async def _found(asked: Asked) -> tuple[TopicPartition, RawMessage]:
@@ -38,6 +42,13 @@ async def _found(asked: Asked) -> tuple[TopicPartition, RawMessage]:
     if not start <= int(offset) < end:
         raise InvalidRequest(
             Code.OFFSET_OUT_OF_RANGE, f"{at} has the offsets {start} to {end - 1}, not {offset}"
+        )
+    _, readable = (await asked.state.readable([at])).get(at, (0, 0))
+    if int(offset) >= readable:
+        raise InvalidRequest(
+            Code.RESOURCE_NOT_FOUND,
+            f"{at} has records of open transactions from {readable} on, which are not read before"
+            " the transactions end",
         )
     message = await one_record(asked.state.cluster, at, int(offset))
     if message is None:
@@ -71,8 +82,14 @@ async def record(asked: Asked) -> View:
         "transactional": bool(batch.attributes & TRANSACTIONAL),
         "time_set_by": "broker" if batch.attributes & LOG_APPEND_TIME else "producer",
     }
-    import json
-
+    wanted = framed(message.value, message.headers)
+    (decoded,) = await shown_values(asked.options.decode, [wanted])
+    (decoded_key,) = await shown_values(asked.options.decode, [framed(message.key)])
+    key_text = words.payload(message.key)
+    if decoded_key is not None and not decoded_key.problem:
+        key_text = words.text(decoded_key.text)
+    forms = FORMS if decoded is None else {"decoded": decoded.kind or "Schema", **FORMS}
+    form = asked.query("view")
     return View(
         "record",
         f"{name}, {size:,} bytes, written {words.ago(message.timestamp)}",
@@ -82,14 +99,26 @@ async def record(asked: Asked) -> View:
             "as_json": words.pretty_json(message.value, SHOWN_MAX),
             "as_text": words.lines(message.value, SHOWN_MAX),
             "as_hex": words.hex_dump(message.value),
-            "key_text": words.payload(message.key),
+            "decoded": decoded,
+            "as_decoded": None
+            if decoded is None
+            else words.pretty_json(decoded.text.encode(), SHOWN_MAX)
+            or words.lines(decoded.text.encode(), SHOWN_MAX),
+            "key_text": key_text,
             "headers": [(key, value) for key, value in message.headers],
             "facts": facts,
             "passed": passed,
             "trail": trail,
-            "form": asked.query("view", "json"),
+            "forms": forms,
+            "form": form if form in forms else next(iter(forms)),
+            "letter_topics": _letter_topics(asked, at.topic),
         },
-        document={**json.loads(to_json(message)), "batch": facts, "groups": passed},
+        document={
+            **json.loads(to_json(message)),
+            **({} if decoded is None else {"decoded": decoded._asdict()}),
+            "batch": facts,
+            "groups": passed,
+        },
         rows=[{"name": key, "value": value} for key, value in facts.items()],
         columns=["name", "value"],
         command=f"consume {shlex.quote(at.topic)} -p {at.partition} -o {message.offset} -c 1 -J",
@@ -121,6 +150,13 @@ async def _passed(asked: Asked, at: TopicPartition, offset: int) -> list[dict[st
         for group, committed in sorted(offsets.items())
         if at in committed
     ]
+
+
+def _letter_topics(asked: Asked, topic: str) -> list[str]:
+    """Where letters about records of the topic usually are."""
+    view = asked.state.snapshot
+    names = () if view is None else view.topics
+    return [name for name in (topic + ending for ending in LETTER_ENDINGS) if name in names]
 
 
 def _is_number(text: str) -> bool:

@@ -21,7 +21,8 @@ from barnabas.console import words
 from barnabas.console.application import Asked
 from barnabas.console.pages.topics import found_topic
 from barnabas.console.reading import ROWS, Span, export, key_partition, newest, read_spans, tail
-from barnabas.console.scanning import Scanned, Wanted, scan
+from barnabas.console.scanning import Hit, Scanned, Wanted, scan
+from barnabas.console.values import decode_rows
 from barnabas.console.view import View, csv_cell
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
@@ -39,7 +40,7 @@ async def records(asked: Asked) -> View:
     state = asked.state
     wanted = _wanted(asked)
     numbers = _partitions(asked, topic, wanted)
-    bounds = await state.bounds(TopicPartition(name, number) for number in numbers)
+    bounds = await state.readable(TopicPartition(name, number) for number in numbers)
     count_wanted = max(1, asked.number("n", ROWS, 500))
     start_offset, since = asked.query("from"), asked.query("time")
     following = asked.query("tail") == "1"
@@ -53,6 +54,7 @@ async def records(asked: Asked) -> View:
         note = "Looking for records, the newest first."
     elif not wanted.anything:
         found_rows, note = await _plain_scan(asked, _spans(asked, bounds), wanted)
+        await decode_rows(asked.options.decode, found_rows)
         return _view(asked, name, topic, found_rows, note, "", numbers, bounds)
     elif start_offset or since:
         spans = await _from(asked, bounds, count_wanted)
@@ -64,6 +66,7 @@ async def records(asked: Asked) -> View:
         if len(numbers) > 8:
             note = f"The newest of each of {len(numbers)} partitions, newest first."
     rows = [_row(message) for message in found]
+    await decode_rows(asked.options.decode, rows)
     return _view(asked, name, topic, rows, note, stream, numbers, bounds)
 
 
@@ -100,13 +103,26 @@ def _view(
             "query": {each: asked.query(each) for each in QUERY},
             "kept": _kept(asked),
             "plain": f"?{_kept(asked, plain='1')}",
+            "times": _times(asked),
             "next_link": next_link,
             "cell": _CELL,
         },
-        rows=[{**row, "key": _text(row["key"]), "value": _text(row["value"])} for row in rows],
+        rows=[
+            {name: _text(row[name]) if name in ("key", "value") else row[name] for name in COLUMNS}
+            for row in rows
+        ],
         columns=COLUMNS,
         command=command,
     )
+
+
+def _times(asked: Asked) -> list[tuple[str, str]]:
+    """Links to records from some time ago on."""
+    now_s = int(time.time())
+    return [
+        (label, f"?{_kept(asked, time=iso_time((now_s - ago_s) * 1000), **{'from': ''})}")
+        for label, ago_s in (("minute", 60), ("hour", 3_600), ("day", 86_400), ("week", 604_800))
+    ]
 
 
 QUERY = ("partition", "from", "time", "key", "value", "header", "n", "tail")
@@ -128,6 +144,17 @@ def _row(message: RawMessage) -> dict[str, Any]:
         "timestamp": message.timestamp,
         "key": message.key,
         "value": message.value,
+        "headers": message.headers,
+    }
+
+
+def _hit_row(hit: Hit) -> dict[str, Any]:
+    return {
+        "partition": hit.partition,
+        "offset": hit.offset,
+        "timestamp": hit.timestamp_ms,
+        "key": hit.key,
+        "value": hit.value,
     }
 
 
@@ -183,16 +210,7 @@ async def _plain_scan(
     last = Scanned(0, 0, [])
     deadline = time.monotonic() + _PLAIN_S
     async for last in scan(asked.options.settings, spans, wanted):
-        rows += [
-            {
-                "partition": hit.partition,
-                "offset": hit.offset,
-                "timestamp": hit.timestamp_ms,
-                "key": hit.key,
-                "value": hit.value,
-            }
-            for hit in last.hits
-        ]
+        rows += [_hit_row(hit) for hit in last.hits]
         if time.monotonic() > deadline or len(rows) >= _PLAIN_ROWS:
             break
     rows = rows[:_PLAIN_ROWS]
@@ -231,26 +249,38 @@ async def scan_stream(asked: Asked) -> Response:
     topic = await found_topic(asked, name)
     wanted = _wanted(asked)
     numbers = _partitions(asked, topic, wanted)
-    bounds = await asked.state.bounds(TopicPartition(name, number) for number in numbers)
+    bounds = await asked.state.readable(TopicPartition(name, number) for number in numbers)
 
     async def items() -> AsyncIterator[dict[str, Any]]:
         found = 0
         async for step in scan(asked.options.settings, _spans(asked, bounds), wanted):
-            for hit in step.hits:
-                found += 1
-                row = {
-                    "partition": hit.partition, "offset": hit.offset,
-                    "timestamp": hit.timestamp_ms, "key": hit.key, "value": hit.value,
-                }  # fmt: skip
+            rows = [_hit_row(hit) for hit in step.hits]
+            await decode_rows(asked.options.decode, rows)
+            found += len(rows)
+            for row in rows:
                 yield _cells(name, row)
             share = 100 * step.records // max(1, step.of)
             yield {
                 "progress": f"{count(found, 'record')} found; {step.records:,} of {step.of:,}"
                 f" offsets read ({share} %)"
             }
-        yield {"progress": f"Done: {count(found, 'record')} found."}
+        hint = "" if found or wanted.key is None else " A key is compared as a whole."
+        yield {"progress": f"Done: {count(found, 'record')} found.{hint}"}
 
     return _lines(items())
+
+
+def _matches(message: RawMessage, wanted: Wanted) -> bool:
+    if wanted.key is not None and message.key != wanted.key:
+        return False
+    if wanted.header is not None:
+        name, equals, value = wanted.header.partition("=")
+        if not any(
+            key == name and (not equals or given == value.encode())
+            for key, given in message.headers
+        ):
+            return False
+    return wanted.value is None or wanted.value in (message.value or b"")
 
 
 async def tail_stream(asked: Asked) -> Response:
@@ -258,19 +288,17 @@ async def tail_stream(asked: Asked) -> Response:
     topic = await found_topic(asked, name)
     wanted = _wanted(asked)
     numbers = _partitions(asked, topic, wanted)
-    bounds = await asked.state.bounds(TopicPartition(name, number) for number in numbers)
+    bounds = await asked.state.readable(TopicPartition(name, number) for number in numbers)
     starts = {at: end for at, (_, end) in bounds.items()}
 
     async def items() -> AsyncIterator[dict[str, Any]]:
         seen = 0
         async for messages in tail(asked.options.settings, starts):
-            for message in messages:
-                if wanted.key is not None and message.key != wanted.key:
-                    continue
-                if wanted.value is not None and wanted.value not in (message.value or b""):
-                    continue
-                seen += 1
-                yield _cells(name, _row(message))
+            rows = [_row(message) for message in messages if _matches(message, wanted)]
+            await decode_rows(asked.options.decode, rows)
+            seen += len(rows)
+            for row in rows:
+                yield _cells(name, row)
             yield {"progress": f"{count(seen, 'new record')}."}
 
     return _lines(items())
@@ -283,7 +311,7 @@ async def download(asked: Asked) -> Response:
         raise InvalidRequest(Code.POLICY_VIOLATION, "this console was started with --no-export")
     topic = await found_topic(asked, name)
     numbers = _partitions(asked, topic, Wanted())
-    bounds = await asked.state.bounds(TopicPartition(name, number) for number in numbers)
+    bounds = await asked.state.readable(TopicPartition(name, number) for number in numbers)
     as_csv = asked.query("as") == "csv"
 
     async def body() -> AsyncIterator[bytes]:

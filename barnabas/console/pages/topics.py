@@ -16,6 +16,8 @@ from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 
 _PARTITIONS_SHOWN = 200
+_READERS_SHOWN = 50
+_EVENTS_SHOWN = 20
 _SOURCES = {int(source): source.name.lower().replace("_", " ") for source in ConfigSource}
 
 
@@ -34,7 +36,9 @@ async def topics(asked: Asked) -> View:
             "name": lambda topic: topic.name,
             "-partitions": lambda topic: (len(topic.partitions), topic.name),
             "-records": lambda topic: (sweep.records.get(topic.name, 0), topic.name),
-            "-rate": lambda topic: (state.last_rate(topic.name), topic.name),
+            "-size": lambda topic: (sweep.bytes.get(topic.name, 0), topic.name),
+            "-readers": lambda topic: (sweep.readers.get(topic.name, 0), topic.name),
+            "-rate": lambda topic: (sweep.last_rate(topic.name), topic.name),
         },
         "/topics",
         "name",
@@ -57,7 +61,9 @@ async def topics(asked: Asked) -> View:
                 "replicas": max((len(p.replicas) for p in topic.partitions), default=0),
                 "internal": topic.is_internal,
                 "records": sum(end - start for start, end in known),
-                "rate": state.last_rate(topic.name),
+                "rate": sweep.last_rate(topic.name),
+                "bytes": sweep.bytes.get(topic.name),
+                "groups": sweep.readers.get(topic.name, 0) if sweep.at_ms else None,
                 "problems": sum(
                     p.leader not in view.brokers or len(p.in_sync) < len(p.replicas)
                     for p in topic.partitions
@@ -69,12 +75,13 @@ async def topics(asked: Asked) -> View:
     return View(
         "topics",
         title,
-        data={"listed": found, "rows": rows, "internal": internal},
+        data={"listed": found, "rows": rows, "internal": internal, "swept": sweep.at_ms},
         rows=rows,
-        columns=["topic", "partitions", "replicas", "records", "rate", "problems"],
+        columns=["topic", "partitions", "replicas", "records", "rate", "bytes", "groups",
+                 "problems"],
         live=live,
         command="topic ls",
-    )
+    )  # fmt: skip
 
 
 async def found_topic(asked: Asked, name: str) -> TopicMetadata:
@@ -142,8 +149,12 @@ async def topic(asked: Asked) -> View:
         live[f"e{number}"] = words.number(end)
     sizes = [float(end - start) for at in all_at for start, end in [bounds.get(at, (0, 0))]]
     records = int(sum(sizes))
-    readers = await _readers(asked, name)
-    rates = state.topic_rates(name)
+    readers = await _readers(asked, name, bounds)
+    events = await _events(asked, name)
+    since = _leading_since(events, found)
+    for row in rows:
+        row["leading_since_ms"] = since.get(row["partition"])
+    rates = state.sweep.topic_rates(name)
     live |= {
         "records": words.number(records),
         "rate": words.rate(rates[-1] if rates else None),
@@ -164,9 +175,11 @@ async def topic(asked: Asked) -> View:
             "page": page,
             "pages": pages,
             "cells": charts.heat_cells([str(p.number) for p in found.partitions], sizes),
-            "readers": readers,
+            "readers": readers[:_READERS_SHOWN],
+            "more_readers": max(0, len(readers) - _READERS_SHOWN),
             "has_logs": bool(logs),
-            "events": await _events(asked, name),
+            "events": events[:_EVENTS_SHOWN],
+            "has_since": bool(since),
         },
         rows=rows,
         columns=["partition", "leader", "epoch", "replicas", "in_sync", "start", "end", "bytes"],
@@ -176,14 +189,14 @@ async def topic(asked: Asked) -> View:
     )
 
 
-async def _readers(asked: Asked, name: str) -> list[dict[str, Any]]:
+async def _readers(
+    asked: Asked, name: str, bounds: dict[TopicPartition, tuple[int, int]]
+) -> list[dict[str, Any]]:
     """Groups that have committed offsets in the topic, of those that the sweep knows."""
-    state = asked.state
     found = []
-    for group, committed in (await state.group_offsets()).items():
+    for group, committed in (await asked.state.group_offsets()).items():
         mine = {at: each for at, each in committed.items() if at.topic == name}
         if mine:
-            bounds = await state.bounds(mine)
             lag = sum(
                 max(0, bounds[at][1] - max(each.offset, bounds[at][0]))
                 for at, each in mine.items()
@@ -200,7 +213,20 @@ async def _events(asked: Asked, name: str) -> list[dict[str, Any]]:
     except KafkaError:
         return []
     mine = [event_row(event) for event in events or () if event.topic == name]
-    return mine[::-1][:20]
+    return mine[::-1]
+
+
+def _leading_since(events: list[dict[str, Any]], topic: TopicMetadata) -> dict[int, int]:
+    """By partition: when its leader was elected, as far back as the controller remembers."""
+    leaders = {p.number: (p.leader, p.leader_epoch) for p in topic.partitions}
+    found: dict[int, int] = {}
+    for event in events:  # newest first: the oldest of the same epoch is the election
+        mine = event["leader"], event["leader_epoch"]
+        if mine == leaders.get(event["partition"]):
+            found[event["partition"]] = event["time_ms"]
+        elif event["partition"] is None and event["what"] == "topic created":
+            found |= {number: event["time_ms"] for number in leaders if leaders[number][1] == 0}
+    return found
 
 
 async def config(asked: Asked) -> View:

@@ -3,7 +3,7 @@
 
 const POLL_MS = 2000;
 const ROWS_MAX = 500;
-const PLACES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", e: "/events", d: "/dlq", p: "/pipelines", s: "/sql" };
+const PLACES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", c: "/clients", e: "/events", d: "/dlq", p: "/pipelines", s: "/sql" };
 
 const notice = document.getElementById("notice");
 function say(text) {

@@ -14,7 +14,8 @@ from barnabas.coordinators.groups.memory import MemberMemory
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Fields with `consumer_` are for consumer groups, others for classic groups and offsets."""
+    """Fields with `consumer_` are for consumer groups, those with `share_` and `streams_` for share
+    and streams groups, others for classic groups and offsets."""
 
     session_timeout_ms_min: int = 6_000
     session_timeout_ms_max: int = 1_800_000
@@ -40,6 +41,18 @@ class GroupLimits:
     consumer_join_pause_ms: int = 0
     consumer_upgrade: bool = True
     consumer_downgrade: bool = True
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_assignment_interval_ms: int = 1_000
+    share_members_max: int = 200
+    streams_session_timeout_ms: int = 45_000
+    streams_heartbeat_interval_ms: int = 5_000
+    streams_assignment_interval_ms: int = 1_000
+    streams_members_max: int = 0x7FFF_FFFF
+    streams_num_standby_replicas: int = 0
+    streams_initial_rebalance_delay_ms: int = 3_000
+    # The first assignment of a streams group comes earlier when no member has joined for this time.
+    streams_join_pause_ms: int = 0
     # By group id: the fields of this class that the group's own configuration replaces.
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

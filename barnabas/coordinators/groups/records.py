@@ -2,13 +2,14 @@
 
 In: records to encode, or the key and value of one that was read. Out: bytes, or records.
 Always: written in the versions that Kafka 4.3 writes, read in every version there was.
-Not here: what the records change (state.py), records of consumer groups (consumer/records.py).
+Not here: what the records change (state.py), records of consumer groups (consumer/records.py), of
+share groups (share/records.py) and of streams groups (streams/records.py).
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct as Layout
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 from uuid import UUID
 
 from msgspec import Struct as Plain
@@ -16,6 +17,8 @@ from msgspec import Struct as Plain
 from barnabas.assignment.java_order import text_hash
 from barnabas.coordinators.groups.consumer import records as consumer_records
 from barnabas.coordinators.groups.consumer.records import ConsumerRecord
+from barnabas.coordinators.groups.share import records as share_records
+from barnabas.coordinators.groups.share.records import ShareGroupRecord
 from barnabas.model.errors import Corrupt, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID
 from barnabas.wire.codec import (
@@ -29,12 +32,16 @@ from barnabas.wire.codec import (
     tagged,
 )
 
+if TYPE_CHECKING:
+    from barnabas.coordinators.groups.streams.records import StreamsGroupRecord
+
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
 OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 VALUE_VERSION_MAX = 4
+STREAMS_KEYS = (17, 19, 20, 21, 22, 23)  # their code is imported with the first of them
 
 NO_EXPIRY = -1
 REMEMBERED_CHARS_MAX = 300  # of a group's name: for longer ones nothing is cached
@@ -119,7 +126,10 @@ class GroupRecord(NamedTuple):
     value: GroupMetadataValue | None
 
 
-Record = OffsetRecord | GroupRecord | ConsumerRecord
+GroupedRecord: TypeAlias = Union[
+    GroupRecord, ConsumerRecord, ShareGroupRecord, "StreamsGroupRecord"
+]
+Record: TypeAlias = OffsetRecord | GroupedRecord
 
 
 def encode(records: Sequence[Record]) -> list[tuple[bytes, bytes | None]]:
@@ -150,9 +160,15 @@ def _encode_offset(value: OffsetCommitValue) -> bytes:
     return _pack_plain(OFFSET_VALUE_VERSION, value.offset, epoch, 0, timestamp)
 
 
-def _encode_group(record: GroupRecord | ConsumerRecord) -> tuple[bytes, bytes | None]:
+def _encode_group(record: GroupedRecord) -> tuple[bytes, bytes | None]:
+    if isinstance(record, ShareGroupRecord):
+        return share_records.encode(record)
     if isinstance(record, ConsumerRecord):
         return consumer_records.encode(record)
+    if not isinstance(record, GroupRecord):
+        from barnabas.coordinators.groups.streams import records as streams_records
+
+        return streams_records.encode(record)
     key = GroupMetadataKey(group=record.group).encode(GROUP_KEY_VERSION)
     value = record.value
     return (
@@ -162,7 +178,7 @@ def _encode_group(record: GroupRecord | ConsumerRecord) -> tuple[bytes, bytes | 
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """None for a record that is not about consumer groups or offsets."""
+    """None for a record that is about something else than groups and offsets."""
     quick = _decode_plain_offset(key, value)
     return quick or _decode(key, value)
 
@@ -225,6 +241,14 @@ def _decode(key: bytes, value: bytes | None) -> Record | None:
         if version in consumer_records.KEYS:
             found = 0 if value is None else _version(value)
             return consumer_records.decode(version, key, value, found)
+        if version in share_records.KEYS:
+            found = 0 if value is None else _version(value)
+            return share_records.decode(version, key, value, found)
+        if version in STREAMS_KEYS:
+            from barnabas.coordinators.groups.streams import records as streams_records
+
+            found = 0 if value is None else _version(value)
+            return streams_records.decode(version, key, value, found)
     except Corrupt:
         raise
     except KafkaError as error:

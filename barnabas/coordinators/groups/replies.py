@@ -6,11 +6,14 @@ Not here: when a request is refused (classic/, consumer/, offsets/).
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from barnabas.model.errors import Code
 from barnabas.wire.codec import ProtocolMessage
+from barnabas.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from barnabas.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
 from barnabas.wire.messages.heartbeat import HeartbeatResponse
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.leave_group import LeaveGroupResponse
@@ -21,6 +24,7 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from barnabas.wire.messages.offset_delete import OffsetDeleteResponse
+from barnabas.wire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
@@ -35,6 +39,9 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+if TYPE_CHECKING:
+    from barnabas.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+
 # Error codes of an append, and what Kafka answers to members and to committers for each.
 _TO_MEMBERS = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
@@ -45,10 +52,12 @@ _TO_MEMBERS = {
     Code.MESSAGE_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
     Code.RECORD_LIST_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
 }
+_NOT_WRITTEN = "the broker could not write the change to its log; try again"
 _TO_COMMITTERS = _TO_MEMBERS | {
     Code.MESSAGE_TOO_LARGE: Code.INVALID_COMMIT_OFFSET_SIZE,
     Code.RECORD_LIST_TOO_LARGE: Code.INVALID_COMMIT_OFFSET_SIZE,
 }
+STREAMS_HEARTBEAT = 88  # its messages are imported with the first of them
 _TO_COORDINATORS = {
     Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_LEADER_OR_FOLLOWER,
     Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_LEADER_OR_FOLLOWER,
@@ -56,11 +65,13 @@ _TO_COORDINATORS = {
 }
 
 
-def not_consumer_group(group_id: str, *, exists: bool) -> str:
-    """Why a request of the consumer protocol does not find its group."""
+def not_consumer_group(group_id: str, type_: str | None) -> str:
+    """Why a request of the consumer protocol does not find its group; None: there is none."""
     name = repr(group_id[:300])
-    if exists:
+    if type_ == "classic":
         return f"group {name} uses the classic protocol; this request is of the consumer protocol"
+    if type_ is not None:
+        return f"group {name} is a {type_} group, not a consumer group"
     return f"there is no group {name}"
 
 
@@ -77,6 +88,28 @@ def sync_refused(code: Code) -> SyncGroupResponse:
 def consumer_refused(code: Code, why: str) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
         error_code=code, error_message=why[:1_000], member_epoch=0, heartbeat_interval_ms=0
+    )
+
+
+def share_refused(code: Code, why: str) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(
+        error_code=code, error_message=why[:1_000], member_epoch=0, heartbeat_interval_ms=0
+    )
+
+
+def streams_refused(code: Code, why: str) -> "StreamsGroupHeartbeatResponse":
+    from barnabas.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+
+    return StreamsGroupHeartbeatResponse(
+        error_code=code,
+        error_message=why[:1_000],
+        member_id="",
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+        acceptable_recovery_lag=0,
+        task_offset_interval_ms=0,
+        status=[],
+        endpoint_information_epoch=0,
     )
 
 
@@ -154,8 +187,16 @@ def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
         case SyncGroupResponse():
             return sync_refused(to_members)
         case ConsumerGroupHeartbeatResponse():
-            return consumer_refused(
-                to_members, "the broker could not write the change to its log; try again"
+            return consumer_refused(to_members, _NOT_WRITTEN)
+        case ShareGroupHeartbeatResponse():
+            return share_refused(to_members, _NOT_WRITTEN)
+        case AlterShareGroupOffsetsResponse():
+            return AlterShareGroupOffsetsResponse(
+                error_code=to_members, error_message=_NOT_WRITTEN, responses=[]
+            )
+        case DeleteShareGroupOffsetsResponse():
+            return DeleteShareGroupOffsetsResponse(
+                error_code=to_members, error_message=_NOT_WRITTEN, responses=[]
             )
         case HeartbeatResponse():
             return HeartbeatResponse(error_code=to_members)
@@ -176,5 +217,7 @@ def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
                     for result in response.results
                 ]
             )
+        case _ if response.api_key == STREAMS_HEARTBEAT:
+            return streams_refused(to_members, _NOT_WRITTEN)
         case _:
             raise AssertionError(f"{type(response).__name__} has no records")

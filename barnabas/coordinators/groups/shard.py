@@ -8,6 +8,7 @@ to (records.py), versions of a request that differ only in form (broker/handlers
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups import records as records_
@@ -27,6 +28,9 @@ from barnabas.coordinators.groups.offsets import operations as offset_operations
 from barnabas.coordinators.groups.offsets import retention, transactional
 from barnabas.coordinators.groups.records import OffsetRecord, Record
 from barnabas.coordinators.groups.replies import not_written
+from barnabas.coordinators.groups.share import operations as share_operations
+from barnabas.coordinators.groups.share.group import ShareGroup
+from barnabas.coordinators.groups.share.shard_operations import ShareShard
 from barnabas.coordinators.groups.state import Group, ShardState
 from barnabas.coordinators.groups.timer_keys import JOIN, RETENTION, SESSION, TARGET
 from barnabas.coordinators.groups.topics import NoTopics, TopicsPort
@@ -43,9 +47,13 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponseTopics,
 )
+from barnabas.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from barnabas.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 
 class GroupShard:
@@ -65,6 +73,9 @@ class GroupShard:
         self.rebalance_statistics = state.rebalance_statistics
         self.generations = state.generations
         self.consumers = state.consumers
+        self.shares = state.shares
+        self.streams = state.streams
+        self.share = ShareShard(state)
         self.offsets = state.offsets
         self.pending = state.pending
         self.replay = state.replay  # not a method: a shard is loaded from millions of records
@@ -85,9 +96,9 @@ class GroupShard:
         for id_, value in state.generations.items():
             if value.members:
                 _start(state.activate(id_), now)
-        for id_, stored in state.consumers.items():
+        for stored in state.with_members():
             if stored.members:
-                _start(state.activate(id_), now)
+                _start(state.activate(stored.id), now)
         state.timers.set(state.retention_timer, now.ms + self.limits.offsets_retention_check_ms)
 
     def unloaded(self, parked: tuple[ShardReply, ...]) -> tuple[ShardReply, ...]:
@@ -100,7 +111,8 @@ class GroupShard:
         for group in state.active.values():
             answers += _end(group, Code.NOT_COORDINATOR)
         state.active.clear()
-        self.limits.memory.used -= sum(stored.bytes for stored in state.consumers.values())
+        for stored in state.with_members():
+            self.limits.memory.used -= stored.bytes
         return tuple(answers)
 
     def refused(self, outcome: Outcome[Record], code: Code, now: Now) -> tuple[ShardReply, ...]:
@@ -117,8 +129,9 @@ class GroupShard:
         group = state.active.pop(outcome.subject, None)
         if group is None:
             return tuple(answers)
+        state.initializations = [i for i in state.initializations if i.group != outcome.subject]
         answers += _end(group, Code.COORDINATOR_NOT_AVAILABLE)
-        if outcome.subject in state.generations or outcome.subject in state.consumers:
+        if state.is_stored(outcome.subject):
             again = state.activate(outcome.subject)
             again.history = group.history
             again.history.happened(RebalanceCause(CauseKind.NOT_STORED, reason=code.name), now)
@@ -157,6 +170,12 @@ class GroupShard:
         group = state.active.get(group_id)
         if group is None:
             return Outcome()
+        if isinstance(group, ShareGroup):
+            return share_operations.session_over(group, member_id, now)
+        if group.type == "streams":
+            from barnabas.coordinators.groups.streams import operations as streams_operations
+
+            return streams_operations.expired(group, kind, member_id, now)
         if isinstance(group, ConsumerGroup):
             if kind == TARGET:
                 records, answers = heartbeats.target_due(group, member_id, now)
@@ -194,6 +213,18 @@ class GroupShard:
     ) -> Outcome[Record]:
         """`uuid`: random text for the id of a member that has none."""
         return consumer_operations.heartbeat(self._state, request, caller, uuid, now)
+
+    def share_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, caller: Caller, now: Now
+    ) -> Outcome[Record]:
+        return share_operations.heartbeat(self._state, request, caller, now)
+
+    def streams_heartbeat(
+        self, request: "StreamsGroupHeartbeatRequest", caller: Caller, now: Now
+    ) -> Outcome[Record]:
+        from barnabas.coordinators.groups.streams import operations as streams_operations
+
+        return streams_operations.heartbeat(self._state, request, caller, now)
 
     # Offsets
 
@@ -273,13 +304,17 @@ class GroupShard:
     def configured(self, group_id: str) -> None:
         """The group's configuration has changed. A session under way keeps its length."""
         group = self._state.active.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if group is not None and group.type != "classic":
             group.limits = self.limits.of_group(group_id)
 
     def topics_changed(self, names: frozenset[str], *, of_names: bool) -> None:
         """Topics were created, deleted or changed. `of_names`: patterns may match others now."""
         for group in self._state.active.values():
-            if isinstance(group, ConsumerGroup) and not group.topics_stale:
+            if isinstance(group, ShareGroup):
+                group.topics_stale |= any(group.subscribes_to(name) for name in names)
+            elif group.type == "streams":
+                group.topics_stale |= any(group.needs(name) for name in names)
+            elif isinstance(group, ConsumerGroup) and not group.topics_stale:
                 group.topics_stale = (of_names and bool(group.stored.by_regex)) or any(
                     group.subscribes_to(name) for name in names
                 )

@@ -1,15 +1,17 @@
 """The state of one shard: all groups of one partition of __consumer_offsets.
 
 In: records, replayed in the order of the log. Out: groups by id.
-Always: `generations`, `consumers` and `offsets` are exactly what the log has, and change by
-`replay` alone. An active group, with the timers of its members, is made from them when it is first
-needed; it is a classic or a consumer group, as the log has it. A group that only has offsets is a
-classic group without members.
-Not here: the operations (classic/operations.py, consumer/operations.py, offsets/operations.py).
+Always: `generations`, `consumers`, `shares`, `streams` and `offsets` are exactly what the log has,
+and change by `replay` alone. An active group, with the timers of its members, is made from them
+when it is first needed; it is a classic, a consumer, a share or a streams group, as the log has it.
+A group that only has offsets is a classic group without members. The code of streams groups is
+imported with the first of them.
+Not here: the operations (classic/operations.py, consumer/operations.py, share/operations.py,
+streams/operations.py, offsets/operations.py).
 """
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from msgspec.structs import replace
 
@@ -30,6 +32,10 @@ from barnabas.coordinators.groups.records import (
     OffsetRecord,
     Record,
 )
+from barnabas.coordinators.groups.share.group import ShareGroup
+from barnabas.coordinators.groups.share.heartbeats import StateInitialization
+from barnabas.coordinators.groups.share.records import SHARE_EPOCH_KEY, ShareGroupRecord
+from barnabas.coordinators.groups.share.stored import StoredShareGroup
 from barnabas.coordinators.groups.timer_keys import RETENTION, TimerKey
 from barnabas.coordinators.groups.topics import TopicsPort
 from barnabas.coordinators.runtime import Outcome, ShardReply
@@ -37,7 +43,12 @@ from barnabas.coordinators.timers import Timer, Timers
 from barnabas.model.errors import Code
 from barnabas.wire.codec import ProtocolMessage
 
-Group: TypeAlias = ClassicGroup | ConsumerGroup
+if TYPE_CHECKING:
+    from barnabas.coordinators.groups.streams.group import StreamsGroup
+    from barnabas.coordinators.groups.streams.records import StreamsGroupRecord
+    from barnabas.coordinators.groups.streams.stored import StoredStreamsGroup
+
+Group: TypeAlias = Union[ClassicGroup, ConsumerGroup, ShareGroup, "StreamsGroup"]
 
 
 class ShardState:
@@ -52,6 +63,8 @@ class ShardState:
         # What the log has.
         self.generations: dict[str, GroupMetadataValue] = {}
         self.consumers: dict[str, StoredConsumerGroup] = {}
+        self.shares: dict[str, StoredShareGroup] = {}
+        self.streams: dict[str, StoredStreamsGroup] = {}
         self.offsets = CommittedOffsets()
         self.pending = PendingOffsets()
         # What is lost with the broker.
@@ -59,6 +72,7 @@ class ShardState:
         self.timers: Timers[TimerKey] = Timers()
         self.retention_timer: Timer[TimerKey] = Timer(TimerKey(RETENTION))
         self.retention_queue: list[str] = []  # groups still to be looked at in this round
+        self.initializations: list[StateInitialization] = []  # for the share coordinator
 
     # Replay
 
@@ -73,8 +87,20 @@ class ShardState:
         group = self.active.get(record.group)
         if isinstance(record, GroupRecord):
             self._replay_generation(record, group if isinstance(group, ClassicGroup) else None)
+        elif isinstance(record, ConsumerRecord):
+            active = group if isinstance(group, ConsumerGroup) else None
+            self._replay_stored(record, self.consumers, StoredConsumerGroup, EPOCH_KEY, active)
+        elif isinstance(record, ShareGroupRecord):
+            shared = group if isinstance(group, ShareGroup) else None
+            self._replay_stored(record, self.shares, StoredShareGroup, SHARE_EPOCH_KEY, shared)
         else:
-            self._replay_consumer(record, group if isinstance(group, ConsumerGroup) else None)
+            from barnabas.coordinators.groups.streams.records import STREAMS_EPOCH_KEY
+            from barnabas.coordinators.groups.streams.stored import StoredStreamsGroup
+
+            streams = group if group is not None and group.type == "streams" else None
+            self._replay_stored(
+                record, self.streams, StoredStreamsGroup, STREAMS_EPOCH_KEY, streams
+            )
 
     def replay_pending(self, record: Record, producer_id: int) -> None:
         """A record of a transaction that is still open; there are none but of offsets."""
@@ -101,11 +127,20 @@ class ShardState:
             if group is not None:
                 group.replayed(record.value)
 
-    def _replay_consumer(self, record: ConsumerRecord, group: ConsumerGroup | None) -> None:
-        stored = self.consumers.get(record.group)
+    def _replay_stored(
+        self,
+        record: "ConsumerRecord | ShareGroupRecord | StreamsGroupRecord",
+        groups: dict[str, Any],
+        make: Callable[[str], Any],
+        epoch_key: int,
+        group: Any,
+    ) -> None:
+        """A record of a group whose members have records of their own. Without its epoch it is
+        deleted. `group`: the active one, if it is of this type."""
+        stored = groups.get(record.group)
         before = 0 if stored is None else stored.bytes
-        if record.value is None and record.key == EPOCH_KEY:
-            self.consumers.pop(record.group, None)
+        if record.value is None and record.key == epoch_key:
+            groups.pop(record.group, None)
             self.limits.memory.used -= before
             if group is not None and stored is not None:
                 del self.active[record.group]
@@ -114,11 +149,15 @@ class ShardState:
         if stored is None:
             if record.value is None:
                 return
-            stored = self.consumers[record.group] = StoredConsumerGroup(record.group)
+            stored = groups[record.group] = make(record.group)
         if group is not None:
             group.stored = stored
         stored.replay(record)
         self.limits.memory.used += stored.bytes - before
+
+    def with_members(self) -> "list[StoredConsumerGroup | StoredShareGroup | StoredStreamsGroup]":
+        """The groups whose members have records of their own."""
+        return [*self.consumers.values(), *self.shares.values(), *self.streams.values()]
 
     # Finding groups
 
@@ -128,6 +167,8 @@ class ShardState:
                 *self.active,
                 *self.generations,
                 *self.consumers,
+                *self.shares,
+                *self.streams,
                 *self.offsets.by_group,
                 *self.pending.groups(),
             )
@@ -136,7 +177,11 @@ class ShardState:
     def is_stored(self, group_id: str) -> bool:
         """Does the log have the group, or offsets of it?"""
         return (
-            group_id in self.generations or group_id in self.consumers or self.has_offsets(group_id)
+            group_id in self.generations
+            or group_id in self.consumers
+            or group_id in self.shares
+            or group_id in self.streams
+            or self.has_offsets(group_id)
         )
 
     def has_offsets(self, group_id: str) -> bool:
@@ -174,6 +219,12 @@ class ShardState:
         stored = self.consumers.get(group_id)
         if stored is not None:
             return self.new_consumer_group(stored)
+        shared = self.shares.get(group_id)
+        if shared is not None:
+            return self.new_share_group(shared)
+        streaming = self.streams.get(group_id)
+        if streaming is not None:
+            return self.new_streams_group(streaming)
         value = self.generations.get(group_id)
         if value is not None:
             return self.classic_group_of(group_id, value)
@@ -202,12 +253,26 @@ class ShardState:
         limits = self.limits.of_group(stored.id)
         return ConsumerGroup(stored, limits, self.timers, self.topics, history)
 
+    def new_share_group(self, stored: StoredShareGroup) -> ShareGroup:
+        history = RebalanceHistory(group=stored.id, listener=self.rebalance_statistics)
+        limits = self.limits.of_group(stored.id)
+        return ShareGroup(stored, limits, self.timers, self.topics, history)
+
+    def new_streams_group(self, stored: "StoredStreamsGroup") -> "StreamsGroup":
+        from barnabas.coordinators.groups.streams.group import StreamsGroup
+
+        history = RebalanceHistory(group=stored.id, listener=self.rebalance_statistics)
+        limits = self.limits.of_group(stored.id)
+        return StreamsGroup(stored, limits, self.timers, self.topics, history)
+
     # Ending groups
 
     def group_tombstones(self, group_id: str) -> list[Record]:
         """Delete the group itself; its offsets have tombstones of their own."""
-        stored = self.consumers.get(group_id)
-        return [GroupRecord(group_id, None)] if stored is None else [*stored.tombstones()]
+        for stored in (self.consumers, self.shares, self.streams):
+            if group_id in stored:
+                return [*stored[group_id].tombstones()]
+        return [GroupRecord(group_id, None)]
 
     def take(self, group: ClassicGroup) -> Outcome[Record]:
         """The outcome of an operation on the group; a group without members or records goes."""

@@ -14,6 +14,9 @@ from barnabas.coordinators.transactions.transaction import (
 )
 from barnabas.model.errors import Code
 
+PartitionCodes = dict[tuple[str, int], Code]
+"""By topic and partition."""
+
 
 def add(
     found: Transaction | None,
@@ -28,6 +31,20 @@ def add(
     if found.state is TransactionState.ONGOING and covers(found.partitions, partitions):
         return Decision(Code.NONE)
     return Decision(Code.NONE, joined(found, partitions, version, wall_ms))
+
+
+def verified(
+    id_: str, found: Transaction | None, producer: Identity, partitions: Partitions
+) -> PartitionCodes:
+    """Are they in the producer's transaction?"""
+    code = check_producer(found, producer) if id_ else Code.INVALID_REQUEST
+    known: Partitions = {} if code or found is None else found.partitions
+    otherwise = code or Code.TRANSACTION_ABORTABLE
+    return {
+        (topic, index): Code.NONE if index in known.get(topic, ()) else otherwise
+        for topic, indexes in partitions.items()
+        for index in indexes
+    }
 
 
 def check_producer(found: Transaction | None, producer: Identity) -> Code:

@@ -104,27 +104,36 @@ def added(
 ) -> AddPartitionsToTxnResponse:
     """One transaction of the request; `code`: of all its partitions, or of each."""
 
-    def code_of(topic: str, index: int) -> Code:
-        return code_for_version(
-            code if isinstance(code, Code) else code(topic, index), version, FENCED_SINCE
-        )
-
+    if isinstance(code, Code):
+        same = code_for_version(code, version, FENCED_SINCE)
+        codes = {topic: dict.fromkeys(sorted(all_), same) for topic, all_ in partitions.items()}
+    else:
+        codes = {
+            topic: {
+                index: code_for_version(code(topic, index), version, FENCED_SINCE)
+                for index in sorted(indexes)
+            }
+            for topic, indexes in partitions.items()
+        }
     topics = [
         AddPartitionsToTxnTopicResult(
             name=topic,
             results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=code_of(topic, index)
-                )
-                for index in sorted(indexes)
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=each)
+                for index, each in by_index.items()
             ],
         )
-        for topic, indexes in partitions.items()
+        for topic, by_index in codes.items()
     ]
     if version < BATCHED_SINCE:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
     result = AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=topics)
     return AddPartitionsToTxnResponse(results_by_transaction=[result])
+
+
+def joined(code: Code) -> AddPartitionsToTxnResponse:
+    """To a leader on the same broker: the code of all its partitions."""
+    return AddPartitionsToTxnResponse(error_code=code)
 
 
 def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
@@ -151,7 +160,9 @@ def not_written(response: ProtocolMessage, code: Code) -> ProtocolMessage:
         case AddOffsetsToTxnResponse():
             return AddOffsetsToTxnResponse(error_code=code_of)
         case AddPartitionsToTxnResponse():
+            named = response.results_by_transaction or response.results_by_topic_v3_and_below
             return AddPartitionsToTxnResponse(
+                error_code=Code.NONE if named else code_of,  # `joined` names no partition
                 results_by_transaction=[
                     AddPartitionsToTxnResult(
                         transactional_id=result.transactional_id,

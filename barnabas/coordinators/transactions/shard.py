@@ -16,7 +16,7 @@ from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.runtime import Encoded, Now, Outcome, ShardReply
 from barnabas.coordinators.timers import Timer, Timers
 from barnabas.coordinators.transactions import replies
-from barnabas.coordinators.transactions.adding import add, check_producer
+from barnabas.coordinators.transactions.adding import PartitionCodes, add, verified
 from barnabas.coordinators.transactions.ages import TransactionAges
 from barnabas.coordinators.transactions.causes import AbortedBy, Client, TransactionCause, client_of
 from barnabas.coordinators.transactions.decision import Decision, Identity, ProducerIds
@@ -212,21 +212,27 @@ class TransactionShard:
         response = replies.added(id_, partitions, decision.code, caller.version)
         return self._outcome(id_, decision, caller, response, now)
 
+    def join_partitions(
+        self, id_: str, producer: Identity, partitions: Partitions, caller: Caller, now: Now
+    ) -> Outcome[LoggedRecord]:
+        """The same for a leader on this broker, in version 2: one code for all partitions."""
+        decision = self._add(id_, producer, partitions, 2, now)
+        response = replies.joined(decision.code)
+        return self._outcome(id_, decision, caller, response, now)
+
     def verify_partitions(
         self, id_: str, producer: Identity, partitions: Partitions, caller: Caller
     ) -> Outcome[LoggedRecord]:
         """Are they in the transaction? Asked by leaders before they append."""
-        found = self.table.transactions.get(id_)
-        code = check_producer(found, producer) if id_ else Code.INVALID_REQUEST
-
-        def told(topic: str, index: int) -> Code:
-            if code or found is None:
-                return code
-            joined = index in found.partitions.get(topic, ())
-            return Code.NONE if joined else Code.TRANSACTION_ABORTABLE
-
-        response = replies.added(id_, partitions, told, caller.version)
+        codes = self.verified(id_, producer, partitions)
+        response = replies.added(
+            id_, partitions, lambda topic, index: codes[topic, index], caller.version
+        )
         return Outcome(answers=(ShardReply(caller.token, response),))
+
+    def verified(self, id_: str, producer: Identity, partitions: Partitions) -> PartitionCodes:
+        """The same for a leader on this broker. Valid only while all of the log is committed."""
+        return verified(id_, self.table.transactions.get(id_), producer, partitions)
 
     def add_offsets(
         self, request: AddOffsetsToTxnRequest, partitions: Partitions, caller: Caller, now: Now
@@ -254,13 +260,15 @@ class TransactionShard:
         if id_:
             decision = end(found, producer, request.committed, version, self._ids, now.wall_ms)
         code, then = decision
-        after = found if then is None else completed(then, now.wall_ms)
-        if code or after is None or not version:
+        if code or found is None or not version:
             response = replies.ended(code, caller.version)
         else:
+            after = found if then is None else completed(then, now.wall_ms)
             response = replies.ended(code, caller.version, after.producer_id, after.producer_epoch)
-        client = client_of(caller.client_id, caller.client_host)
-        cause = TransactionCause(AbortedBy.CLIENT, now.wall_ms, client)
+        cause = None
+        if not request.committed:
+            client = client_of(caller.client_id, caller.client_host)
+            cause = TransactionCause(AbortedBy.CLIENT, now.wall_ms, client)
         return self._outcome(id_, decision, caller, response, now, cause)
 
     def end_group(self, asked: AskedGroup, caller: Caller, now: Now) -> Outcome[LoggedRecord]:

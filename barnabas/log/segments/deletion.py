@@ -10,7 +10,7 @@ Not here: which segments are too old or too many (retention.py), deleting the fi
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.log.segments.retention import BELOW_START, expired
+from barnabas.log.segments.retention import BELOW_START, expired, wait_for_table
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 
@@ -33,6 +33,11 @@ def apply_retention(log: "Log", wall_ms: int) -> int:
     """A log always has a segment: if all are to go, the active one is rolled first."""
     segments, watermark = log.segments, log.high_watermark
     causes = expired(segments, log.start_offset, watermark, log.config, log.disk, wall_ms)
+    log.waiting_bytes = log.lost_segments = 0
+    if log.config.table_offsets is not None and causes:
+        reached = log.config.table_offsets.get(log.partition.partition, 0)
+        found = wait_for_table(segments, causes, reached, log.config.waiting_bytes_max)
+        causes, log.waiting_bytes, log.lost_segments = found
     if not causes:
         return 0
     if len(causes) == len(segments):

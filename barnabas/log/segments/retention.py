@@ -1,17 +1,52 @@
 """Decides which segments of a log are too old or too many.
 
 In: the segments of a log, its limits, wall time. Out: how many of the first go, and why each.
-Always: whole segments, from the front, nothing above the high watermark.
+Always: whole segments, from the front, nothing above the high watermark. Where a table is made of
+the records, none that the table does not have, unless too many bytes wait for it.
 Always: a timestamp in the future does not keep a segment: its age counts from its write time, or,
 if the clock was set back, from when the broker noticed.
 Not here: deleting them (deletion.py), dead records within a segment (log/compaction/compaction.py).
 """
+
+from typing import NamedTuple
 
 from barnabas.log.config import LogConfig
 from barnabas.log.segments.segment import Segment
 from barnabas.model.ports import Disk
 
 BELOW_START = "below the log start"
+
+
+class Expired(NamedTuple):
+    """Why each of the first segments goes, and the bytes of those after them that would go, too,
+    if they were in the table. `lost`: how many of the former are not in the table.
+    """
+
+    causes: list[str]
+    waiting_bytes: int = 0
+    lost: int = 0
+
+
+def wait_for_table(
+    segments: list[Segment], causes: list[str], table_offset: int, bytes_max: int
+) -> Expired:
+    """`causes`: of the segments that would go if no table was made of them."""
+    size = sum(segment.size for segment in segments)
+    found: list[str] = []
+    lost = 0
+    for number, (segment, cause) in enumerate(zip(segments, causes, strict=False)):
+        if segment.next_offset > table_offset and cause != BELOW_START:
+            if size <= bytes_max:
+                waiting = sum(each.size for each in segments[number : len(causes)])
+                return Expired(found, waiting, lost)
+            cause = (
+                f"{cause}, and lake.retention.wait.bytes = {bytes_max}: the log has {size}. Its"
+                f" records from {max(table_offset, segment.base_offset)} on are NOT in the table"
+            )
+            lost += 1
+        found.append(cause)
+        size -= segment.size
+    return Expired(found, 0, lost)
 
 
 def expired(

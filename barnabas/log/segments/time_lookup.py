@@ -40,6 +40,22 @@ def find_time(segments: list[Segment], timestamp: int, start_offset: int) -> Fou
     return None
 
 
+def first_batch_since(
+    segments: list[Segment], timestamp: int, start_offset: int
+) -> BatchHeader | None:
+    """The first batch with an offset from `start_offset` on that is not older than `timestamp`."""
+    for segment in segments:
+        if segment.next_offset <= start_offset or not segment.size:
+            continue
+        if segment.largest_timestamp() < timestamp:
+            continue
+        relative = max(segment.floor_time(timestamp), start_offset - segment.base_offset)
+        for _, header in headers(segment.file(), segment.floor(relative), segment.size):
+            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                return header
+    return None
+
+
 def time_slice(
     segments: list[Segment], timestamp: int | None, start_offset: int
 ) -> FileSlice | None:

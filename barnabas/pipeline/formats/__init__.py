@@ -5,6 +5,7 @@ json: JSON values
 json_schema: columns from a JSON Schema
 avro: Avro values
 protobuf: Protobuf values
+framed: any framed value as JSON, for people
 registry: schemas from a Confluent-style registry
 ddl: columns as Spark writes them, checked
 """

@@ -76,7 +76,7 @@ def _column(kind: Any, named: dict[str, str]) -> str:
 
 
 def avro_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
-    fastavro = _fastavro()
+    fastavro = fastavro_module()
     wanted = fastavro.parse_schema(avro_schema(options))
     written: dict[int | str, Any] = {}
 
@@ -98,7 +98,7 @@ def avro_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
     return decode
 
 
-def _fastavro() -> Any:
+def fastavro_module() -> Any:
     try:
         import fastavro
     except ImportError:

@@ -1,11 +1,12 @@
 """Columns as Spark writes them ("id long, name string"), checked before Spark sees them.
 
 Spark reports a mistake in such a text as a drawing over many lines, and far from the place where
-the user wrote it. In: the text. Out: nothing, or OptionError with one line.
+the user wrote it. In: the text. Out: the columns, or OptionError with one line. `struct_type` makes
+Spark's type of them, without Spark's Java.
 """
 
 import re
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from barnabas.config.option import nearest
 from barnabas.pipeline.errors import OptionError
@@ -24,12 +25,62 @@ _NESTED = ("array", "map", "struct")
 _DEPTH_MAX = 50
 
 
-def check_columns_text(text: str, option: str) -> None:
+class TypeText(NamedTuple):
+    """`of`: of an array its element, of a map key and value. `columns`: of a struct."""
+
+    name: str
+    sizes: tuple[int, ...] = ()
+    of: tuple["TypeText", ...] = ()
+    columns: tuple["ColumnText", ...] = ()
+
+
+class ColumnText(NamedTuple):
+    """A column, as the text has it."""
+
+    name: str
+    type: TypeText
+    nullable: bool
+
+
+def check_columns_text(text: str, option: str) -> tuple[ColumnText, ...]:
     """`option`: the option that holds the text, named in errors."""
     reader = _Reader(text, option)
     if not reader.tokens:
         reader.wrong("the text is empty")
-    reader.columns(end=None, depth=0)
+    return reader.columns(end=None, depth=0)
+
+
+def struct_type(text: str) -> Any:
+    """Spark's type of the columns."""
+    from pyspark.sql import types
+
+    plain = {
+        "boolean": types.BooleanType, "byte": types.ByteType, "tinyint": types.ByteType,
+        "short": types.ShortType, "smallint": types.ShortType, "int": types.IntegerType,
+        "integer": types.IntegerType, "long": types.LongType, "bigint": types.LongType,
+        "float": types.FloatType, "real": types.FloatType, "double": types.DoubleType,
+        "string": types.StringType, "char": types.StringType, "varchar": types.StringType,
+        "binary": types.BinaryType, "date": types.DateType,
+        "timestamp": types.TimestampType, "timestamp_ltz": types.TimestampType,
+    }  # fmt: skip
+
+    def struct(columns: tuple[ColumnText, ...]) -> Any:
+        return types.StructType(
+            [types.StructField(each.name, made(each.type), each.nullable) for each in columns]
+        )
+
+    def made(found: TypeText) -> Any:
+        if found.name == "struct":
+            return struct(found.columns)
+        if found.name == "array":
+            return types.ArrayType(made(found.of[0]))
+        if found.name == "map":
+            return types.MapType(made(found.of[0]), made(found.of[1]))
+        if found.name in ("decimal", "dec", "numeric"):
+            return types.DecimalType(*(found.sizes or (10, 0)))
+        return plain[found.name]()
+
+    return struct(check_columns_text(text, "schema"))
 
 
 class _Reader:
@@ -69,8 +120,9 @@ class _Reader:
         if found != token:
             self.wrong(f"expected {token!r} after {after}, got {found!r}")
 
-    def columns(self, end: str | None, depth: int) -> None:
+    def columns(self, end: str | None, depth: int) -> tuple[ColumnText, ...]:
         names: set[str] = set()
+        found: list[ColumnText] = []
         while True:
             name = self._name()
             if name.lower() in names:
@@ -78,11 +130,11 @@ class _Reader:
             names.add(name.lower())
             if self._peek() == ":":
                 self._at += 1
-            self._type(f"column {name}", depth)
-            self._comment(name)
+            type_ = self._type(f"column {name}", depth)
+            found.append(ColumnText(name, type_, nullable=self._comment(name)))
             following = self._peek()
             if following == end:
-                return
+                return tuple(found)
             if following != ",":
                 self.wrong(f"expected a comma after column {name}, got {following!r}")
             self._at += 1
@@ -93,8 +145,10 @@ class _Reader:
             self.wrong(f"expected the name of a column, got {name!r}")
         return name.strip("`")
 
-    def _comment(self, name: str) -> None:
-        if self._peek() == "not":
+    def _comment(self, name: str) -> bool:
+        """Whether the column may be null."""
+        nullable = self._peek() != "not"
+        if not nullable:
             self._at += 1
             if self._next("null").lower() != "null":
                 self.wrong(f"expected NULL after NOT, in column {name}")
@@ -103,26 +157,32 @@ class _Reader:
             self._next("a comment")
             while (self._peek() or "").startswith("'"):  # a quote within is written twice
                 self._at += 1
+        return nullable
 
-    def _type(self, what: str, depth: int) -> None:
+    def _type(self, what: str, depth: int) -> TypeText:
         if depth > _DEPTH_MAX:
             self.wrong("the type is nested too deeply")
         kind = self._next(f"the type of {what}")
         name = kind.lower()
         if name in _NESTED:
             self._expect("<", name)
+            columns: tuple[ColumnText, ...] = ()
+            of: tuple[TypeText, ...] = ()
             if name == "struct":
-                self.columns(end=">", depth=depth + 1)
+                columns = self.columns(end=">", depth=depth + 1)
             else:
-                self._type(f"the elements of {what}", depth + 1)
+                of = (self._type(f"the elements of {what}", depth + 1),)
                 if name == "map":
                     self._expect(",", "the keys of a map")
-                    self._type(f"the values of {what}", depth + 1)
+                    of = (*of, self._type(f"the values of {what}", depth + 1))
             self._expect(">", f"what is in {name}")
-            return
+            return TypeText(name, (), of, columns)
         if name not in _PLAIN:
             hint = nearest(name, {**_PLAIN, **dict.fromkeys(_NESTED)})
             self.wrong(f"{what} cannot be of type {kind!r}{hint.rstrip('?')}")
+        sizes = []
         if name in _SIZED and self._peek() == "(":
-            while self._next("')'") != ")":
-                pass
+            while (size := self._next("')'")) != ")":
+                if size.isdecimal():
+                    sizes.append(int(size))
+        return TypeText(name, tuple(sizes))

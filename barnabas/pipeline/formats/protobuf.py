@@ -138,6 +138,19 @@ def _message_at(found: RegisteredSchema, path: list[int]) -> str:
     return ".".join(names)
 
 
+def registered_class(found: RegisteredSchema, path: list[int], address: str) -> Any:
+    """The class of the message at this path in a registered file."""
+    try:
+        from google.protobuf import descriptor_pool, message_factory
+    except ImportError:
+        raise PipelineError("Protobuf needs protobuf: pip install 'barnabas[schemas]'") from None
+    pool = descriptor_pool.DescriptorPool()
+    file = _file(found)
+    file.name = file.name or "registered.proto"
+    _add(file, found, address, pool, 0)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(_message_at(found, path)))
+
+
 def message_path(value: bytes, begin: int = FRAME_SIZE) -> tuple[list[int], int]:
     """The path of a framed value's message in its file, and where the value begins. `begin`: of
     the path.
@@ -215,7 +228,7 @@ def protobuf_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
     made = message_factory.GetMessageClass(wanted)
     address = options.registry
     if address is None:
-        return lambda value: _row(made.FromString(value))
+        return lambda value: row_of(made.FromString(value))
     named: dict[tuple[int | str, tuple[int, ...]], str] = {}
 
     def decode(value: bytes) -> Any:
@@ -227,12 +240,13 @@ def protobuf_decoder(options: TypedOptions) -> Callable[[bytes], Any]:
                 named[key] = _message_at(schema_by_id(address, number, SERIALIZED), path)
             if named[key] != wanted.full_name:
                 raise ValueError(f"expected a {wanted.full_name}, got a {named[key]}")
-        return _row(made.FromString(value[begin:]))
+        return row_of(made.FromString(value[begin:]))
 
     return decode
 
 
-def _row(message: Any) -> dict[str, Any]:
+def row_of(message: Any) -> dict[str, Any]:
+    """The fields of a message; those that are not set are None."""
     found: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         if field.has_presence and not message.HasField(field.name):
@@ -251,7 +265,7 @@ def _row(message: Any) -> dict[str, Any]:
 
 def _value(field: Any, value: Any) -> Any:
     if field.cpp_type == field.CPPTYPE_MESSAGE:
-        return _row(value)
+        return row_of(value)
     if field.cpp_type == field.CPPTYPE_ENUM:
         named = field.enum_type.values_by_number.get(value)
         return named.name if named is not None else str(value)

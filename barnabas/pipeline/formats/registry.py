@@ -26,10 +26,12 @@ _REFERENCES_MAX = 100
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema. `references`: the files it imports, as name, subject, version."""
+    """A schema. `references`: the files it imports, as name, subject, version. `kind`: AVRO,
+    PROTOBUF or JSON."""
 
     text: str
     references: list[tuple[str, str, int]]
+    kind: str = "AVRO"
 
 
 class Frame(NamedTuple):
@@ -107,7 +109,8 @@ def _schema(address: str, path: str, subject: str | None) -> RegisteredSchema:
             (str(each["name"]), str(each["subject"]), int(each["version"]))
             for each in (found.get("references") or [])[:_REFERENCES_MAX]
         ]
-        return RegisteredSchema(str(found["schema"]), references)
+        kind = str(found.get("schemaType") or "AVRO")
+        return RegisteredSchema(str(found["schema"]), references, kind)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise PipelineError(
             f"schema registry: {url} answered with something that is not a schema"

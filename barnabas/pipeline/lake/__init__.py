@@ -13,8 +13,10 @@ data_files: Parquet files on any store, written and read by tasks
 file_writer: the files of one task
 store: a directory, or a prefix of a bucket
 files: Parquet files, written by Spark
+backfill: records of a range of time, added once
 upkeep: small files joined, snapshots expired, orphans deleted
 union: a table and its topics read as one
+sql_worker: the same as a table of `barnabas sql`
 snapshot, pruning, log_rows: the parts of that: a table at a moment, filters, records as rows
 remote_checkpoint, conditional_put: checkpoints on S3, and stores that let one writer win
 """

@@ -6,7 +6,7 @@ each task.
 Not here: how a task writes (file_writer.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.lake.file_writer import (
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROWS_PER_BATCH = 64 * 1024
+_FIELD_ID = b"PARQUET:field_id"
 
 
 def write_data_files(rows: "DataFrame", task: WriterTask) -> list[WrittenFile]:
@@ -49,10 +50,14 @@ def write_data_files(rows: "DataFrame", task: WriterTask) -> list[WrittenFile]:
 
 
 def read_data_files(
-    spark: "SparkSession", store: Store, names: list[str], schema: Any
+    spark: "SparkSession",
+    store: Store,
+    names: list[str],
+    schema: Any,
+    ids: Mapping[str, bytes] | None = None,
 ) -> "DataFrame":
     """The rows of files, with the columns of Spark's `schema`; null where a file has no such
-    column.
+    column. `ids`: of Iceberg's columns.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -64,22 +69,32 @@ def read_data_files(
         wanted = pyarrow.ipc.read_schema(pyarrow.py_buffer(target))
         for batch in batches:
             for name in batch.column(0).to_pylist():
-                yield from read_file(store, name, wanted)
+                yield from read_file(store, name, wanted, ids=ids)
 
     listed = spark.createDataFrame([(name,) for name in names], "name string")
     return listed.repartition(max(len(names), 1)).mapInArrow(read, schema)
 
 
 def read_file(
-    store: Store, name: str, schema: "pyarrow.Schema", rows_filter: Any = None
+    store: Store,
+    name: str,
+    schema: "pyarrow.Schema",
+    rows_filter: Any = None,
+    ids: Mapping[str, bytes] | None = None,
 ) -> Iterator["pyarrow.RecordBatch"]:
-    """The rows of a file as this schema has them."""
+    """The rows of a file as this schema has them. `ids`: of Iceberg's columns. A column that was
+    renamed has another name in older files.
+    """
     from pyarrow import dataset
 
     found = dataset.dataset(store.path(name), format="parquet", filesystem=store.filesystem)
-    there = set(found.schema.names)
+    there = {each: each for each in found.schema.names}
+    known = column_ids(found.schema)
+    if ids and known:
+        by_id = {id_: each for each, id_ in known.items()}
+        there = {each: by_id[id_] for each, id_ in ids.items() if id_ in by_id}
     scanned = found.scanner(
-        columns=[each for each in schema.names if each in there],
+        columns={each: dataset.field(there[each]) for each in schema.names if each in there},
         filter=rows_filter,
         batch_size=_ROWS_PER_BATCH,
         use_threads=False,
@@ -87,6 +102,15 @@ def read_file(
     for batch in scanned.to_batches():
         if batch.num_rows:
             yield as_schema(batch, schema)
+
+
+def column_ids(schema: "pyarrow.Schema") -> dict[str, bytes]:
+    """Iceberg's ids of the columns that have one."""
+    return {
+        each.name: each.metadata[_FIELD_ID]
+        for each in schema
+        if each.metadata and _FIELD_ID in each.metadata
+    }
 
 
 def as_schema(batch: "pyarrow.RecordBatch", schema: "pyarrow.Schema") -> "pyarrow.RecordBatch":

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.lake.batch_commit import NONE, Attempt, CommitUnknown, TableState
 from barnabas.pipeline.lake.file_writer import FILE_SIZE, WrittenFile
-from barnabas.pipeline.lake.store import Store
+from barnabas.pipeline.lake.store import Store, answer_of
 from barnabas.pipeline.spark.batch_identity import BatchIdentity, digest, partition_key
 
 _ATTEMPT = "barnabas.attempt"
@@ -77,7 +77,7 @@ class DeltaLog:
         try:
             return bool(self._delta.DeltaTable.is_deltatable(self._store.uri))
         except OSError as problem:
-            raise PipelineError(f"sink.path: {self._store.uri}: {_short(problem)}") from None
+            raise PipelineError(f"sink.path: {self._store.uri}: {answer_of(problem)}") from None
 
     def open(self, schema: Any) -> None:
         """The current table. Creates the table if there is none, and adds new columns."""
@@ -92,13 +92,23 @@ class DeltaLog:
                 self._table.alter.add_columns(added)
                 self._table.update_incremental()
         except OSError as problem:
-            raise PipelineError(f"sink.path: {self._store.uri}: {_short(problem)}") from None
+            raise PipelineError(f"sink.path: {self._store.uri}: {answer_of(problem)}") from None
 
     def exists(self) -> bool:
         """Whether there is a table. It is open then."""
         if self._table is None and self._is_table():
             self._table = self._delta.DeltaTable(self._store.uri)
         return self._table is not None
+
+    def is_own(self) -> bool:
+        """Whether this pipeline has written to the table, which is open."""
+        return self._table.transaction_version(self._key) is not None
+
+    def _refresh(self) -> None:
+        try:
+            self._table.update_incremental()
+        except OSError as problem:
+            raise PipelineError(f"sink.path: {self._store.uri}: {answer_of(problem)}") from None
 
     @property
     def version(self) -> int:
@@ -116,7 +126,7 @@ class DeltaLog:
         The table stores numbers only, so each partition has one; reading them takes milliseconds
         each, so they are read only if the table does not end where the batch begins.
         """
-        self._table.update_incremental()
+        self._refresh()
         # Before, the key was the query.
         for key in (self._key, identity.query):
             last = self._table.transaction_version(key)
@@ -171,8 +181,8 @@ class DeltaLog:
         except CommitFailedError:
             return False
         except Exception as problem:
-            raise CommitUnknown(_short(problem)) from None
-        self._table.update_incremental()
+            raise CommitUnknown(answer_of(problem)) from None
+        self._refresh()
         return True
 
     def last_batch(self) -> str | None:
@@ -181,14 +191,19 @@ class DeltaLog:
         return next((text for entry in recent if (text := entry.get("barnabas.batch"))), None)
 
     def has_attempt(self, attempt: Attempt) -> bool:
-        self._table.update_incremental()
+        self._refresh()
         recent = self._table.history(_HISTORY_MAX)
         return any(entry.get(_ATTEMPT) == attempt.id for entry in recent)
 
     def files(self) -> list[str]:
         """The names of the files in the table."""
-        found = (unquote(uri) for uri in self._table.file_uris())
-        return [name for uri in found if (name := self._store.name_of(uri)) is not None]
+        found = []
+        for uri in self._table.file_uris():
+            name = self._store.name_of(unquote(uri))
+            if name is None:
+                raise PipelineError(f"{uri} is outside of the table {self._store.uri}")
+            found.append(name)
+        return found
 
     def add_actions(self) -> list[dict[str, Any]]:
         """The files, with partition values and statistics."""
@@ -268,10 +283,6 @@ def _partition_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     return None if value is None else str(value)
-
-
-def _short(problem: Exception) -> str:
-    return " ".join(str(problem).split())[:300]
 
 
 def _types(schema: Any) -> dict[str, str]:

@@ -58,6 +58,10 @@ class DeltaTable:
         """Up to where the table has rows of this pipeline; empty if there is no table."""
         return self._log.offsets(keys) if self._log.exists() else {}
 
+    def has_rows_of_others(self) -> bool:
+        """Whether the table has files, and no batch of this pipeline."""
+        return self._log.exists() and not self._log.is_own() and bool(self._log.files())
+
     def state(self, identity: BatchIdentity) -> TableState:
         if not self._log.exists():
             return TableState(NONE, {})

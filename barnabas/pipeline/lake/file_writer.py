@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.lake.store import Store
+from barnabas.pipeline.lake.store import Store, answer_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -224,7 +224,7 @@ def write_batches(
     except BaseException as problem:
         files.discard()
         if isinstance(problem, OSError):
-            raise PipelineError(f"{task.store.uri}: {_short(problem)}") from None
+            raise PipelineError(f"{task.store.uri}: {answer_of(problem)}") from None
         raise
     found = files.written
     yield pyarrow.RecordBatch.from_arrays(
@@ -245,10 +245,6 @@ DESCRIPTION = "name string, rows long, size long, part string, footer binary"
 def described(name: str, rows: int, size: int, part: str, footer: bytes) -> WrittenFile:
     """A row of `write_batches`."""
     return WrittenFile(name, rows, size, tuple(json.loads(part)), bytes(footer))
-
-
-def _short(problem: OSError) -> str:
-    return " ".join(str(problem).split())[:300]
 
 
 def _by_partition(

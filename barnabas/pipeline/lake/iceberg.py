@@ -24,10 +24,9 @@ from barnabas.pipeline.lake.iceberg_catalog import (
     create,
     evolve,
     open_catalog,
-    short,
     table_fields,
 )
-from barnabas.pipeline.lake.store import Store
+from barnabas.pipeline.lake.store import Store, answer_of
 from barnabas.pipeline.spark.batch_identity import BatchIdentity, done_of
 
 PIPELINE, OFFSETS, VERSION = "barnabas.pipeline", "barnabas.offsets", "barnabas.version"
@@ -66,7 +65,7 @@ class IcebergLog:
             self._table = None
             return False
         except Exception as problem:
-            raise PipelineError(f"sink.table: {self.name}: {short(problem)}") from None
+            raise PipelineError(f"sink.table: {self.name}: {answer_of(problem)}") from None
         return True
 
     def check(self, schema: Any) -> None:
@@ -142,8 +141,9 @@ class IcebergLog:
             if task.delete_files or task.file.content != DataFileContent.DATA:
                 raise PipelineError(f"the table {self.name} has delete files: compact it first")
             name = store.name_of(task.file.file_path)
-            if name is not None:
-                found.append(name)
+            if name is None:
+                raise PipelineError(f"{task.file.file_path} is outside of the table {self.name}")
+            found.append(name)
         return found
 
     # --- commits ---
@@ -203,7 +203,7 @@ def commit_files(
     except (CommitFailedException, ValidationException):
         return False
     except Exception as problem:
-        raise CommitUnknown(short(problem)) from None
+        raise CommitUnknown(answer_of(problem)) from None
     return True
 
 

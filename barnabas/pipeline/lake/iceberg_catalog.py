@@ -13,6 +13,7 @@ from typing import Any
 
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.lake.file_writer import DAY, IDENTITY, PartitionField
+from barnabas.pipeline.lake.store import answer_of
 from barnabas.pipeline.spark.files import path_parts
 
 _FIELD = re.compile(r"(?:(day)\(\s*([^()]+?)\s*\)|([^()]+))")
@@ -58,7 +59,7 @@ def open_catalog(spec: CatalogSpec) -> Any:
         except Exception as problem:
             # Of two that open a new sql catalog at the same time, one finds the other's tables.
             if is_last or "already exists" not in str(problem):
-                raise PipelineError(f"sink.catalog: {spec.name}: {short(problem)}") from None
+                raise PipelineError(f"sink.catalog: {spec.name}: {answer_of(problem)}") from None
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -81,7 +82,9 @@ def create(catalog: Any, name: str, schema: Any, fields: tuple[PartitionField, .
     try:
         fresh = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(_optional(schema)))
     except Exception as problem:
-        raise PipelineError(f"source.schema: Iceberg has no such type: {short(problem)}") from None
+        raise PipelineError(
+            f"source.schema: Iceberg has no such type: {answer_of(problem)}"
+        ) from None
     partitions = []
     for number, each in enumerate(fields):
         source = _source(fresh, each)
@@ -93,7 +96,7 @@ def create(catalog: Any, name: str, schema: Any, fields: tuple[PartitionField, .
     except TableAlreadyExistsError:
         return catalog.load_table(name)
     except Exception as problem:
-        raise PipelineError(f"sink.table: {name} cannot be created: {short(problem)}") from None
+        raise PipelineError(f"sink.table: {name} cannot be created: {answer_of(problem)}") from None
 
 
 def _source(schema: Any, field_: PartitionField) -> Any:
@@ -180,7 +183,7 @@ def evolve(table: Any, schema: Any, name: str) -> None:
         except CommitFailedException:
             pass  # another driver may have added them
         except Exception as problem:
-            raise PipelineError(f"sink.table: {name}: {short(problem)}") from None
+            raise PipelineError(f"sink.table: {name}: {answer_of(problem)}") from None
         table.refresh()
     raise PipelineError(f"sink.table: {name}: its columns are changed all the time by others")
 
@@ -191,7 +194,9 @@ def _converted(schema: Any) -> Any:
     try:
         return _pyarrow_to_schema_without_ids(_optional(schema))
     except Exception as problem:
-        raise PipelineError(f"source.schema: Iceberg has no such type: {short(problem)}") from None
+        raise PipelineError(
+            f"source.schema: Iceberg has no such type: {answer_of(problem)}"
+        ) from None
 
 
 def _optional(schema: Any) -> Any:
@@ -226,7 +231,3 @@ def _wider(before: Any, now: Any) -> bool:
 
 def _narrower(before: Any, now: Any) -> bool:
     return _wider(now, before)
-
-
-def short(problem: Exception) -> str:
-    return (" ".join(str(problem).split()) or type(problem).__name__)[:300]

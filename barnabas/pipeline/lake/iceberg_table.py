@@ -10,7 +10,7 @@ Not here: snapshots (iceberg.py), the order of the steps (batch_commit.py), upke
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.lake.batch_commit import Attempt, TableState
-from barnabas.pipeline.lake.data_files import read_data_files, write_data_files
+from barnabas.pipeline.lake.data_files import column_ids, read_data_files, write_data_files
 from barnabas.pipeline.lake.file_writer import PartitionField, WriterTask, WrittenFile
 from barnabas.pipeline.lake.iceberg import DATA, IcebergLog
 from barnabas.pipeline.lake.iceberg_catalog import CatalogSpec, partition_field
@@ -129,8 +129,10 @@ class LatestIcebergTable(IcebergTable):
         spark = batch.sparkSession
         names = self._log.files()
         if names:
-            schema = from_arrow_schema(_plain(self._log.arrow_schema()))
-            before = read_data_files(spark, self._log.store, names, schema)
+            columns = self._log.arrow_schema()
+            schema = from_arrow_schema(_plain(columns))
+            ids = column_ids(columns)
+            before = read_data_files(spark, self._log.store, names, schema, ids)
             rows = before.withColumn(DELETED, f.lit(False)).unionByName(
                 rows, allowMissingColumns=True
             )

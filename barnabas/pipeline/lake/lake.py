@@ -28,7 +28,7 @@ from barnabas.pipeline.spark.offsets import Offsets
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SESSION = {
+SESSION = {
     # Spark turns it off for streams that keep state; these batches keep none. With it, Spark joins
     # small partitions and splits large ones before it writes files.
     "spark.sql.adaptive.enabled": "true",
@@ -49,10 +49,10 @@ def lake_writer(
     """Writes rows as the source returns them. `publish`: called with the number of a batch before
     anything of it is written. `phases_ms`: gets how long the phases of a batch took.
     """
-    table = _table(spec, rows.sparkSession)
+    table = table_of(spec, rows.sparkSession)
 
     def shape(batch: "DataFrame") -> "DataFrame":
-        return _shaped(spec, batch)
+        return shaped(spec, batch)
 
     table.check(shape(rows).drop(DELETED).schema)
 
@@ -60,7 +60,7 @@ def lake_writer(
     def write(batch: "DataFrame", number: int) -> None:
         spark = batch.sparkSession
         identity = identify(query_of(spark), number)
-        for name, value in _SESSION.items():
+        for name, value in SESSION.items():
             spark.conf.set(name, value)
         if publish is not None:
             publish(number)
@@ -91,7 +91,7 @@ def write_rows(
     )
 
 
-def _table(spec: Spec, spark: "SparkSession") -> LakeTable:
+def table_of(spec: Spec, spark: "SparkSession") -> LakeTable:
     if spec.sink.format == "parquet":
         return ParquetTable(spec, directory_of(spark, str(spec.sink.path)))
     if spec.sink.format == "iceberg":
@@ -127,16 +127,18 @@ def table_offsets(spec: Spec, begin: Offsets, topic_ids: Mapping[str, UUID]) -> 
         return begin
     ids = known_ids(topic_ids)
     keys = {at: partition_key(at, ids) for at in begin}
-    table: Any = DeltaTable(spec)
+    table: Any
     if spec.sink.format == "iceberg":
         from barnabas.pipeline.lake.iceberg_table import IcebergTable
 
         table = IcebergTable(spec)
+    else:
+        table = DeltaTable(spec)
     found = table.offsets(list(keys.values()))
     return {at: found.get(keys[at], offset) for at, offset in begin.items()}
 
 
-def _shaped(spec: Spec, rows: "DataFrame") -> "DataFrame":
+def shaped(spec: Spec, rows: "DataFrame") -> "DataFrame":
     """The good rows, with the columns of the table."""
     from pyspark.sql import functions as f
 

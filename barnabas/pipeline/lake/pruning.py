@@ -78,7 +78,9 @@ def renamed(filters: Iterable[Any]) -> list[Any]:
     found = []
     for each in filters:
         attribute = getattr(each, "attribute", None)
-        if isinstance(attribute, tuple) and len(attribute) == 1 and attribute[0] in names:
-            value = getattr(each, "value", None)
+        value = getattr(each, "value", None)  # IsNotNull, which Spark adds to others, has none
+        if value is None or not isinstance(attribute, tuple) or len(attribute) != 1:
+            continue
+        if attribute[0] in names:
             found.append(type(each)((names[attribute[0]],), value))
     return found

@@ -47,6 +47,28 @@ def check_readable(spec: Spec) -> None:
         )
 
 
+def row_count(spec: Spec) -> int | None:
+    """How many rows a table in Delta or Iceberg has, from its metadata; None if it is unknown."""
+    if spec.kind != "lake" or spec.sink.format not in ("delta", "iceberg"):
+        return None
+    if spec.sink.format == "iceberg":
+        from barnabas.pipeline.lake.iceberg_table import iceberg_log
+
+        table = iceberg_log(spec)
+        current = table.table.current_snapshot() if table.exists() else None
+        if current is None:
+            return 0
+        total = str((current.summary or {}).get("total-records", ""))
+        return int(total) if total.isdecimal() else None
+    from barnabas.pipeline.lake.delta import DeltaLog
+
+    log = DeltaLog(Store(str(spec.sink.path)), list(spec.sink.partition_by), spec.name)
+    counts: list[Any] = (
+        [each.get("num_records") for each in log.add_actions()] if log.exists() else []
+    )
+    return None if None in counts else sum(counts)
+
+
 def snapshot_of(spec: Spec, bounds: Bounds, keys: list[str]) -> TableSnapshot | None:
     """The table now; None if there is none yet. `keys`: of the partitions, by `partition_key`."""
     if spec.sink.format == "iceberg":

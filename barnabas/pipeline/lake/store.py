@@ -7,6 +7,7 @@ Not here: Delta's and Iceberg's own access to the store, which read the same env
 """
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,25 @@ from barnabas.pipeline.spark.files import local_path, path_parts
 
 _S3 = ("s3", "s3a", "s3n")
 _TEXT_SIZE_MAX = 16 * 1024 * 1024
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_LOGIN = re.compile(r"://[^/@\s]*:[^/@\s]*@")  # catalogs repeat the address that they were given
+_REFUSED = ("ACCESS_DENIED", "403 Forbidden", "ExpiredToken", "InvalidAccessKeyId", "AccessDenied")
+
+
+def answer_of(problem: Exception) -> str:
+    """What a store or a catalog said, in one line, without passwords. If it refused the
+    credentials, with the remedy.
+    """
+    text = " ".join(_COLOURS.sub("", str(problem)).split()) or type(problem).__name__
+    text = _LOGIN.sub("://...@", text)
+    if any(each in text for each in _REFUSED):
+        return (
+            "the store refused the credentials of this process, or they have expired: renew them"
+            f" and run again, no row is lost or written twice: {text[:200]}"
+        )
+    return text[:300]
 
 
 class Store:
@@ -67,14 +87,12 @@ class Store:
 
     def name_of(self, uri: str) -> str | None:
         """The name of a file in this store; None if it is somewhere else."""
-        for begin in (f"{self.uri}/", f"file://{self.uri}/", f"file:{self.uri}/"):
-            if uri.startswith(begin):
-                return uri.removeprefix(begin)
-        if self.on_s3 and (parts := path_parts(uri)).scheme in _S3:
-            whole = f"{parts.authority}{parts.path}"
-            if whole.startswith(f"{self.root}/"):
-                return whole.removeprefix(f"{self.root}/")
-        return None
+        whole = local_path(uri)
+        if self.on_s3:
+            parts = path_parts(uri)
+            whole = f"{parts.authority}{parts.path}" if parts.scheme in _S3 else None
+        begin = f"{self.root}/"
+        return whole.removeprefix(begin) if whole is not None and whole.startswith(begin) else None
 
     def open_output(self, name: str) -> Any:
         path = self.path(name)

@@ -22,8 +22,8 @@ from barnabas.pipeline.lake.file_writer import (
     WriterTask,
 )
 from barnabas.pipeline.lake.iceberg import DATA, commit_files, data_file
-from barnabas.pipeline.lake.iceberg_catalog import partition_field, short, table_fields
-from barnabas.pipeline.lake.store import Store
+from barnabas.pipeline.lake.iceberg_catalog import partition_field, table_fields
+from barnabas.pipeline.lake.store import Store, answer_of
 from barnabas.pipeline.run.spec import LATEST, Spec
 
 SMALL = FILE_SIZE // 2
@@ -142,7 +142,7 @@ def _joined(table: Any, groups: list[list[Any]]) -> list[Any]:
     """New files with the rows of each group."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    from barnabas.pipeline.lake.data_files import read_file
+    from barnabas.pipeline.lake.data_files import column_ids, read_file
 
     store = Store(table.location())
     schema = schema_to_pyarrow(table.schema(), include_field_ids=True)
@@ -159,7 +159,7 @@ def _joined(table: Any, groups: list[list[Any]]) -> list[Any]:
             name = store.name_of(file.file_path)
             if name is None:
                 raise PipelineError(f"{file.file_path} is outside of the table {table.location()}")
-            for batch in read_file(store, name, schema):
+            for batch in read_file(store, name, schema, ids=column_ids(schema)):
                 files.add(batch)
         files.finish()
         found += [data_file(table, store, each) for each in files.written]
@@ -184,7 +184,7 @@ def expire_snapshots(table: Any, older_s: float, done: Upkeep) -> None:
             table.refresh()
             continue
         except Exception as problem:
-            raise PipelineError(f"snapshots cannot be expired: {short(problem)}") from None
+            raise PipelineError(f"snapshots cannot be expired: {answer_of(problem)}") from None
         table.refresh()
         done.expired = before - len(table.metadata.snapshots)
         return
@@ -199,21 +199,26 @@ def delete_orphans(table: Any, older_s: float, done: Upkeep) -> None:
         for name, _, changed in store.files(directory)
     ]
     table.refresh()  # after the listing: what was committed meanwhile is named
-    named = _named(table, store)
+    paths = _named(table)
+    named = {store.name_of(path) for path in paths}
+    # Of a path that is written in another way, the last part is the same.
+    elsewhere = {path.rpartition("/")[2] for path in paths if store.name_of(path) is None}
     limit = time.time() - older_s
     for name, changed in listed:
-        if changed <= limit and name not in named and not name.endswith("/"):
+        if changed > limit or name in named or name.rpartition("/")[2] in elsewhere:
+            continue
+        if not name.endswith("/"):
             store.delete_file(name)
             done.deleted += 1
 
 
-def _named(table: Any, store: Store) -> set[str | None]:
+def _named(table: Any) -> set[str]:
     """The files of all snapshots, and their metadata."""
     found = {table.metadata_location}
     found |= {entry.metadata_file for entry in table.metadata.metadata_log}
     found |= {each.statistics_path for each in table.metadata.statistics}
+    found |= {each.statistics_path for each in table.metadata.partition_statistics}
     for snapshot in table.metadata.snapshots:
         found.add(snapshot.manifest_list)
         found |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
-    found |= set(table.inspect.all_files()["file_path"].to_pylist())
-    return {store.name_of(path) for path in found}
+    return found | set(table.inspect.all_files()["file_path"].to_pylist())

@@ -44,6 +44,7 @@ from barnabas.wire.records import Record, encode_batch
 
 _LOG = logging.getLogger(__name__)
 _STATE_RECORDS_MAX = 5_000  # of one batch
+OPTIONS_EVERY_S = 30.0  # two requests for each topic
 Copy = Callable[[Sequence[CopyTask]], Iterable[Copied]]
 
 
@@ -133,6 +134,7 @@ class Mirroring:
             )
         self._once = RoundCommits(self._target, name) if once and not identical else None
         self._loaded = False
+        self._options_at_s = float("-inf")
         self._noted_origins: dict[str, list[str]] = {}
         self._ids: dict[str, TopicIds] = {}
 
@@ -229,16 +231,21 @@ class Mirroring:
 
     def _make_topics(self, chosen: list[TopicMetadata], missing: list[str], done: Round) -> None:
         there = self._to.topics().topics
+        now_s = time.monotonic()
+        is_due = now_s - self._options_at_s >= OPTIONS_EVERY_S
+        self._options_at_s = now_s if is_due else self._options_at_s
         for topic in chosen:
+            is_new, count = topic.name in missing, len(topic.partitions)
+            if not is_new and len(there[topic.name].partitions) < count:
+                self._to.create_partitions(topic.name, count)
+            if not is_new and not is_due:
+                continue
             wanted = own_options(self._from, topic.name)
             if self._identical is not None:
                 self._identical.check_topic(topic.name, wanted)
-            count = len(topic.partitions)
-            if topic.name in missing:
+            if is_new:
                 create(self._to, topic.name, count, wanted)
                 continue
-            if len(there[topic.name].partitions) < count:
-                self._to.create_partitions(topic.name, count)
             found = own_options(self._to, topic.name)
             if found != wanted:
                 try:

@@ -14,8 +14,9 @@ from barnabas.pipeline.spark.offsets import OffsetRange
 from barnabas.wire.records import Record, decode_batch
 
 STATE = TopicPartition(TOPIC, 0)
-# Options that belong to the cluster, not to the topic; timestamps are kept unchanged.
-_NOT_COPIED = ("leader.replication.", "follower.replication.", "message.timestamp.type")
+# Options that belong to the cluster, not to the topic: a table of the source's records has offsets
+# of the source. Timestamps are kept unchanged.
+_NOT_COPIED = ("leader.replication.", "follower.replication.", "message.timestamp.type", "lake")
 
 
 def own_options(admin: Admin, topic: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ bad_row_producer: the producer of bad rows, a transaction per batch
 dead_letter_topics: creates the topics of bad rows
 outage: decides whether a pipeline waits for brokers that are away
 progress: batches, rows, time and lag of each query
-explain: decides why a pipeline is behind
+explain: decides whether somebody should look at a pipeline, and why it is behind
 metrics: progress for Prometheus
 roster: the pipelines that run on this machine
 stopping: a request to stop

@@ -3,8 +3,10 @@
 In: the bad rows of a batch, and its identity. Out: records in the two topics.
 Always: the transaction also commits the batch's end offsets to the group GROUP.letters, with the
 query and the topic's id as metadata; so the rows of a batch are written together with the note
-that they are. The transactional id is the query's: a driver that starts fences an older one, whose
-next batch is refused, before it can write anything. Readers must read committed records.
+that they are. The transactional id is the pipeline's: a driver that starts fences an older one,
+whose next batch is refused, before it can write anything; also if the older one had another
+checkpoint, whose open transaction would hold back the group's offsets until it times out. Readers
+must read committed records.
 A row that is larger than its topic allows is cut, and a header says so: it must not stop the
 pipeline.
 Not here: which rows are bad (rows.py), which of them are in the topics already (dead_letters.py).
@@ -89,7 +91,7 @@ class BadRowProducer:
         self._producer = Producer(
             {
                 **client,
-                "transactional.id": f"{self._group}/{query}",
+                "transactional.id": self._group,
                 "transaction.timeout.ms": _TIMEOUT_MS,
                 "max.request.size": size,
                 "buffer.memory": max(4 * size, _MEMORY_MIN),

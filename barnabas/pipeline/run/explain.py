@@ -1,13 +1,20 @@
-"""Decides why a pipeline is behind, and what to do.
+"""Decides whether somebody should look at a pipeline, why it is behind, and what to do.
 
 In: its last batch, phase by phase; how many records arrive; which partitions wait. Out: a verdict:
-whether it is behind, whether it catches up, and the cause.
-Pure: cli/pipelines/explain.py looks.
+whether it is behind, whether it catches up, and the cause. And from the progress of a run: alerts,
+which are metrics of the run and the exit code of `barnabas pipeline alerts`.
+Pure: cli/pipelines/explain.py looks; the time is passed in.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from barnabas.pipeline.run.progress import LAGS_KEPT, Progress
+
+FAILED, RETRYING, STALLED, BEHIND = "failed", "retrying", "stalled", "behind"
+ALERTS = (FAILED, RETRYING, STALLED, BEHIND)
+STALLED_MS_MIN = 600_000
+_INTERVALS, _BATCHES = 3, 10  # a trigger may take so many intervals and as long as so many batches
 _LAG_MIN = 1000  # fewer records are not worth a word
 _SHARE = 0.4  # of a batch
 _SKEW = 0.6  # of all waiting records in one partition
@@ -106,3 +113,37 @@ def _cause(view: PipelineView) -> tuple[str, str]:
 
 def _percent(view: PipelineView, *phases: str) -> str:
     return f"{min(100, round(100 * view.share(*phases)))}%"
+
+
+def alerts_of(
+    name: str, progress: Progress, interval_ms: int | None, now_ms: int
+) -> dict[str, str]:
+    """Empty if all is well. `interval_ms`: of a pipeline that runs until it is stopped."""
+    found: dict[str, str] = {}
+    if progress.failed is not None:
+        found[FAILED] = progress.failed
+    if progress.retrying is not None:
+        found[RETRYING] = f"it tries again: {progress.retrying}"
+    for query, sums in progress.queries.items():
+        if len(sums.lags) == LAGS_KEPT and min(sums.lags) > _LAG_MIN:
+            first, last = sums.lags[0], sums.lags[-1]
+            if last >= first:
+                found[BEHIND] = (
+                    f"{query} is {last} records behind, and was {first} behind {LAGS_KEPT - 1}"
+                    f" batches ago: barnabas pipeline explain {name} says why"
+                )
+    for query, triggered_ms in progress.triggered_ms.items():
+        quiet_ms = now_ms - triggered_ms
+        if quiet_ms > _quiet_ms_max(progress, query, interval_ms):
+            found[STALLED] = (
+                f"{query} has finished no batch and no look at its topics for {quiet_ms // 1000} s:"
+                " its batch may be too large (source.options.maxOffsetsPerTrigger), or Spark has no"
+                " executors"
+            )
+    return found
+
+
+def _quiet_ms_max(progress: Progress, query: str, interval_ms: int | None) -> int:
+    sums = progress.queries.get(query)
+    batch_ms = 0 if sums is None else sums.last.took_ms
+    return max(STALLED_MS_MIN, _INTERVALS * (interval_ms or 0) + _BATCHES * batch_ms)

@@ -1,4 +1,5 @@
-"""Decides whether a pipeline goes on after a failure: brokers that are away may come back.
+"""Decides whether a pipeline goes on after a failure: brokers that are away may come back, and a
+batch whose transaction was aborted can be written again.
 
 In: failures of attempts to run, and times. Out: how long to wait before the next attempt, or that
 the failure ends the pipeline.
@@ -24,6 +25,8 @@ _AWAY = frozenset(
         Code.NOT_ENOUGH_REPLICAS,
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         Code.KAFKA_STORAGE_ERROR,
+        Code.TRANSACTION_ABORTABLE,
+        Code.UNSTABLE_OFFSET_COMMIT,
     }
 )
 _WAIT_MS_MIN, _WAIT_MS_MAX = 1_000, 30_000
@@ -68,7 +71,7 @@ class Outage:
 
 
 def is_outage(problem: Exception) -> bool:
-    """Whether brokers are the reason, and the same attempt may succeed later."""
+    """Whether the same attempt may succeed later."""
     if isinstance(problem, KafkaError):
         return isinstance(problem, Retriable) or problem.code in _AWAY
     short = problem if isinstance(problem, PipelineError) else from_spark(problem)

@@ -2,12 +2,14 @@
 
 In: running queries of Spark. Out: a Batch for each batch that they finish (progress.py).
 Always: on a stop, a query finishes its current batch, unless that takes too long. The next run
-repeats a batch that was interrupted.
+repeats a batch that was interrupted. Few queries of a process start at the same time.
 """
 
 import json
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from threading import BoundedSemaphore
 from typing import Any
 
 from barnabas.pipeline.run.explain import LOG, PLAN, SOURCE
@@ -16,6 +18,30 @@ from barnabas.pipeline.run.stopping import StopRequest
 
 STOP_S_MAX = 60.0
 _LOOK_S = 0.3
+_BEGIN_S_MAX = 30.0
+_BEGUN = ("Processing", "Waiting")  # as Spark describes a query whose source has answered
+
+# Spark gives the Python process of a source ten seconds to start. If the sources of many pipelines
+# start at the same time, all of them are too late, and all are started again at the same time.
+_starts = BoundedSemaphore(max(1, (os.cpu_count() or 1) // 2))
+
+
+def begun(start: Callable[[], Any], stop: StopRequest) -> Any:
+    """Starts a query, and waits until its source has answered, for a while."""
+    with _starts:
+        query = start()
+        deadline = time.monotonic() + _BEGIN_S_MAX
+        while query.isActive and not _has_begun(query) and time.monotonic() < deadline:
+            if stop.wait(_LOOK_S / 3):
+                break
+        return query
+
+
+def _has_begun(query: Any) -> bool:
+    if query.lastProgress is not None:
+        return True
+    status = query.status
+    return bool(status["isDataAvailable"]) or str(status["message"]).startswith(_BEGUN)
 
 
 def look_after(
@@ -38,6 +64,9 @@ def look_after(
         for each in news:
             for batch in each.batches():
                 progress.batch(batch)
+            if each.has_triggered():
+                progress.triggered(each.name, int(time.monotonic() * 1000))
+        progress.alive()
         for query in queries:
             if not query.isActive:
                 query.awaitTermination()  # raises the query's error
@@ -81,6 +110,17 @@ class UnreportedBatches:
         self._passes = passes
         self._phases_ms = phases_ms
         self._reported = -1
+        self._trigger: str | None = ""  # the time of the last one; None: none yet
+        self.name = str(query.name)
+
+    def has_triggered(self) -> bool:
+        """Whether a trigger has ended since the last call; the start counts as one."""
+        last = self._query.lastProgress
+        found = None if last is None else str(last.timestamp)
+        if found == self._trigger:
+            return False
+        self._trigger = found
+        return True
 
     def batches(self) -> Iterator[BatchProgress]:
         last = self._query.lastProgress

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.run.explain import alerts_of
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 from barnabas.pipeline.run.spec import Spec
 
 RUNNING, ENDED, FAILED, KILLED = "running", "ended", "failed", "killed"
 _ENTRY_SIZE_MAX = 256 * 1024
 _WRITE_S_MIN = 0.2
+_WRITE_S_MAX = 10.0  # also without a batch
 _WAIT_S = 0.05
 _TRIES = 5
 
@@ -51,6 +53,8 @@ class RosterEntry:
     metrics: str | None = None
     error: str | None = None
     phases_ms: dict[str, int] = field(default_factory=dict)
+    alerts: dict[str, str] = field(default_factory=dict)  # as explain.py names them
+    managed: bool = False  # by `pipeline serve`, in one process with others
 
 
 def directory() -> Path:
@@ -67,9 +71,10 @@ def directory() -> Path:
 class Enrolled:
     """The entry of this process, kept up to date."""
 
-    def __init__(self, path: Path, entry: RosterEntry) -> None:
+    def __init__(self, path: Path, entry: RosterEntry, interval_ms: int | None) -> None:
         self._path = path
         self._entry = entry
+        self._interval_ms = interval_ms
         self._written_at = 0.0
         self._sums: Progress | None = None
         self.write()
@@ -78,7 +83,12 @@ class Enrolled:
         self._sums = progress
         self._entry.metrics = metrics
         progress.watch(self._batch)
+        progress.on_alive = self._alive
         self.write()
+
+    def _alive(self) -> None:
+        if time.monotonic() - self._written_at > _WRITE_S_MAX:
+            self.write()
 
     def _batch(self, batch: BatchProgress) -> None:
         entry, sums = self._entry, self._sums
@@ -100,13 +110,16 @@ class Enrolled:
     def write(self) -> None:
         self._written_at = time.monotonic()
         self._entry.updated_ms = int(time.time() * 1000)
+        if self._sums is not None:
+            now_ms = int(self._written_at * 1000)
+            self._entry.alerts = alerts_of(self._entry.name, self._sums, self._interval_ms, now_ms)
         beside = self._path.with_suffix(".new")
         beside.write_text(json.dumps(asdict(self._entry)))
         beside.replace(self._path)
 
 
 @contextmanager
-def enrolled(spec: Spec, path: Path) -> Iterator[Enrolled]:
+def enrolled(spec: Spec, path: Path, *, managed: bool = False) -> Iterator[Enrolled]:
     """Holds the entry while this process runs the pipeline. PipelineError if another process runs
     it.
     """
@@ -141,7 +154,9 @@ def enrolled(spec: Spec, path: Path) -> Iterator[Enrolled]:
                 checkpoint=spec.run.checkpoint,
                 started_ms=now_ms,
                 updated_ms=now_ms,
+                managed=managed,
             ),
+            spec.run.interval_ms,
         )
     finally:
         os.close(lock)
@@ -184,6 +199,11 @@ def stop(name: str, timeout_s: float) -> RosterEntry:
     entry = entry_of(name)
     if entry.state != RUNNING:
         return entry
+    if entry.managed:
+        raise PipelineError(
+            f"pipeline {name!r} is one of those that process {entry.pid} serves: set lake=none on"
+            " its topic, or end that process (SIGTERM) to stop all of them"
+        )
     try:
         os.kill(entry.pid, signal.SIGTERM)
     except ProcessLookupError:

@@ -42,20 +42,25 @@ def good_rows(spec: Spec, rows: "DataFrame") -> "DataFrame":
             good = f.when(good, True).otherwise(f.raise_error(said).cast("boolean"))
         rows = rows.where(good)
         data = [f.col("data.*")]
+    retry = spec.errors.retry_topic
+    known = places(retry)
+    if spec.sink.keep == LATEST:
+        data += [] if spec.source.format == "bytes" else [f.col("key").alias("_key")]
+        known.append(f.col("value").isNull().alias(DELETED))
+    return rows.select(*data, *known, _time(retry).alias("_ts"))
+
+
+def places(retry: str | None) -> list[Any]:
+    """The columns that say where a record comes from; of the retry topic: the original record."""
     origin = {
         "_topic": (header_names.TOPIC, "topic", "string"),
         "_partition": (header_names.PARTITION, "partition", "int"),
         "_offset": (header_names.OFFSET, "offset", "bigint"),
     }
-    retry = spec.errors.retry_topic
-    known: list[Any] = [
+    return [
         _first_known(retry, header, column).try_cast(type_).alias(name)
         for name, (header, column, type_) in origin.items()
     ]
-    if spec.sink.keep == LATEST:
-        data += [] if spec.source.format == "bytes" else [f.col("key").alias("_key")]
-        known.append(f.col("value").isNull().alias(DELETED))
-    return rows.select(*data, *known, _time(retry).alias("_ts"))
 
 
 def rows_from(rows: "DataFrame", identity: BatchIdentity, remaining: Offsets) -> "DataFrame":

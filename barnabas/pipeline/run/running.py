@@ -9,6 +9,7 @@ changed in between.
 """
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,12 @@ from barnabas.pipeline.run.dead_letter_topics import ensure_letter_topics, lette
 from barnabas.pipeline.run.dead_letters import BadRowWriter
 from barnabas.pipeline.run.outage import Outage
 from barnabas.pipeline.run.progress import BatchProgress, Progress
-from barnabas.pipeline.run.queries import look_after
+from barnabas.pipeline.run.queries import begun, look_after
 from barnabas.pipeline.run.session import session
 from barnabas.pipeline.run.spec import Spec
 from barnabas.pipeline.run.spec_source import mirroring_of, source_of
 from barnabas.pipeline.run.stopping import StopRequest
-from barnabas.pipeline.run.topic_sink import topic_writer
+from barnabas.pipeline.run.topic_sink import delivery_line, topic_writer
 from barnabas.pipeline.run.transform import error_line, function
 from barnabas.pipeline.spark.batch_identity import BatchIdentity
 from barnabas.pipeline.spark.brokers import Brokers
@@ -67,18 +68,23 @@ def run_spec(
 
     def attempt() -> None:
         if spec.kind == "mirror":
-            _mirror(spec, started, say, progress, stop)
+            _mirror(spec, started, say, progress, stop, outage)
         else:
-            _again(lambda: _queries(spec, started, progress, stop, outage), spec, say)
+            _again(lambda: _queries(spec, started, progress, stop, outage, say), spec, say, stop)
 
     try:
-        _through_outages(attempt, spec, outage, say, stop)
+        _through_outages(attempt, spec, outage, say, stop, progress)
     except KafkaError as problem:
         raise PipelineError(problem.detail, problem.code) from None
 
 
 def _through_outages(
-    attempt: Callable[[], None], spec: Spec, outage: Outage, say: Say, stop: StopRequest
+    attempt: Callable[[], None],
+    spec: Spec,
+    outage: Outage,
+    say: Say,
+    stop: StopRequest,
+    progress: Progress,
 ) -> None:
     """A pipeline that runs until it is stopped waits for brokers that are away."""
     while True:
@@ -92,6 +98,8 @@ def _through_outages(
             said = problem.detail if isinstance(problem, KafkaError) else from_spark(problem)
             why = without_remedy(str(said or problem))
             say(f"{spec.name}: {why}; trying again in {wait_ms // 1000} s")
+            progress.retrying = why
+            progress.alive()
             if stop.wait(wait_ms / 1000):
                 return
 
@@ -120,9 +128,16 @@ def _activate(spark: "SparkSession") -> None:
 
 
 def _mirror(
-    spec: Spec, spark: "SparkSession", say: Say, progress: Progress, stop: StopRequest
+    spec: Spec,
+    spark: "SparkSession",
+    say: Say,
+    progress: Progress,
+    stop: StopRequest,
+    outage: Outage,
 ) -> None:
     mirroring = mirroring_of(spec)
+    outage.reached()
+    progress.attempt_began()
 
     def copy(tasks: Sequence["CopyTask"]) -> Iterable["Copied"]:
         found: list[Copied] = spark.sparkContext.parallelize(tasks, len(tasks)).map(_copy).collect()
@@ -137,6 +152,8 @@ def _mirror(
         if done.records or number == 0:
             progress.batch(BatchProgress(spec.name, number, done.records, took_ms, done.behind))
             number += 1
+        progress.triggered(spec.name, _now_ms())
+        progress.alive()
         for note in done.notes:
             if note not in noted:  # each warning is logged once
                 say(f"{spec.name}: {note}")
@@ -160,21 +177,32 @@ def _copy(task: "CopyTask") -> "Copied":
 # --- queries ---
 
 
-def _again(call: Callable[[], None], spec: Spec, say: Say) -> None:
+def _again(call: Callable[[], None], spec: Spec, say: Say, stop: StopRequest) -> None:
     """Starts a query. Spark gives a Python process ten seconds to start; on a busy machine it may
-    need more.
+    need more. Pipelines that failed together do not try again together.
     """
-    for left in reversed(range(_STARTS_MAX)):
+    for tried in range(_STARTS_MAX):
         try:
             return call()
         except Exception as problem:
-            if not left or _TOO_SLOW not in str(problem):
+            if tried == _STARTS_MAX - 1 or _TOO_SLOW not in str(problem):
                 raise
-            say(f"{spec.name}: a Python worker of Spark did not start in time: trying again")
+            wait_s = random.uniform(1, 2 << tried)
+            say(
+                f"{spec.name}: a Python worker of Spark did not start in time: trying again in"
+                f" {wait_s:.0f} s"
+            )
+            if stop.wait(wait_s):
+                return None
 
 
 def _queries(
-    spec: Spec, spark: "SparkSession", progress: Progress, stop: StopRequest, outage: Outage
+    spec: Spec,
+    spark: "SparkSession",
+    progress: Progress,
+    stop: StopRequest,
+    outage: Outage,
+    say: Say,
 ) -> None:
     from barnabas.pipeline.lake.lake import lake_writer, local_checkpoint
     from barnabas.pipeline.run.rows import good_rows
@@ -184,6 +212,7 @@ def _queries(
     given = {**_source(spec), "group.id": spec.source.group}
     brokers, checkpoint = _checkpoint(spec, spark, given)
     outage.reached()
+    progress.attempt_began()
     given[TOPIC_IDS] = json.dumps(checkpoint.topic_ids)
     if checkpoint.began is not None:
         given[BEGAN] = json.dumps(to_json(checkpoint.began))
@@ -205,7 +234,7 @@ def _queries(
             passes = 1 if letters is None else 2  # for bad rows, then for good ones
         else:
             if letters is not None:
-                queries.append(_errors(spec, spark, given, letters))
+                queries.append(begun(lambda: _errors(spec, spark, given, letters), stop))
                 if spec.run.interval_ms is None:
                     look_after(queries, progress, stop)
                     queries.clear()
@@ -215,8 +244,10 @@ def _queries(
             good = good_rows(spec, _read(spark, given))
             if spec.transform is not None:
                 good = _transformed(spec.transform, good)
+            if spec.sink.format == "barnabas":
+                say(f"{spec.name}: {delivery_line(spec)}")
             writer = _writer(spec, good)
-        queries.append(_started(spec, writer, spec.kind, spark))
+        queries.append(begun(lambda: _started(spec, writer, spec.kind, spark), stop))
         look_after(queries, progress, stop, passes=passes, phases_ms=phases_ms)
     finally:
         for query in queries:

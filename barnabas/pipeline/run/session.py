@@ -31,7 +31,7 @@ _STANDALONE = "spark://"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _LOOPBACK = ("127.", "localhost")
 _CONNECT_S_MAX = 5
-_EXECUTOR_S_MAX = 60
+_EXECUTOR_S_MAX = 120  # on a busy machine, a JVM may need a minute to start
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _JAVA_TIMEOUT_S = 20
 _LOGGING = Path(__file__).parent / "log4j2.properties"
@@ -79,7 +79,9 @@ def session(
         builder = builder.config(option, value)
     _hush()
     python = os.environ["PYSPARK_PYTHON"]
-    with quietly(), unzipped(spark_home(), python) if local else nullcontext():
+    # The driver's Python processes start in this process's pyspark; workers have their own Spark.
+    here = not submitted and (local or master.startswith(_STANDALONE))
+    with quietly(), unzipped(spark_home(), python) if here else nullcontext():
         spark = builder.getOrCreate()
     if master.startswith(_STANDALONE) and "spark.dynamicAllocation.enabled" not in given:
         _wait_for_executor(spark, master)

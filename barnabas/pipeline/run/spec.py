@@ -28,10 +28,10 @@ _SINKS = {
 ALL, LATEST = "all", "latest"
 TRANSLATED, IDENTICAL = "translated", "identical"
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
+BY_BROKERS = "by_brokers"  # exactly once on Barnabas, at least once on Apache Kafka
 _STARTING = ("earliest", "latest")
 _MODES = ("append", "update", "complete")
 _DELIVERY = {
-    "stream": (AT_LEAST_ONCE,),
     "lake": (EXACTLY_ONCE,),
     "mirror": (EXACTLY_ONCE, AT_LEAST_ONCE),
 }
@@ -190,14 +190,21 @@ def _spec(top: Section) -> Spec:
         top.wrong("transform", transform, f"only kind stream has one, and this is {kind}: leave it")
     if is_stream and sink.format == "barnabas" and not sink.topic and not transform:
         top.wrong("sink.topic", None, "name the topic for the rows")
-    promised = _DELIVERY[kind] if sink.offsets == TRANSLATED else (EXACTLY_ONCE,)
-    if kind == "stream":
-        promised = (EXACTLY_ONCE if sink.exactly_once else AT_LEAST_ONCE,)
-    delivery = top.choice("delivery", promised, promised[0])
+    delivery = _delivery(top, kind, sink)
     errors = _errors(top.section("errors"), kind, source)
     run = _run(top.section("run"), kind, sink.format)
     top.done()
     return Spec(name, kind, source, sink, transform or None, delivery, errors, run)
+
+
+def _delivery(top: Section, kind: str, sink: Sink) -> str:
+    if kind == "stream" and sink.format == "barnabas" and sink.exactly_once is None:
+        return top.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), BY_BROKERS)
+    if kind == "stream":
+        promised: tuple[str, ...] = (EXACTLY_ONCE if sink.exactly_once else AT_LEAST_ONCE,)
+    else:
+        promised = _DELIVERY[kind] if sink.offsets == TRANSLATED else (EXACTLY_ONCE,)
+    return top.choice("delivery", promised, promised[0])
 
 
 def _source(part: Section, name: str, kind: str) -> SourceSpec:

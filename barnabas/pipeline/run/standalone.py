@@ -178,6 +178,7 @@ def _free(host: str, port: int) -> int:
             listener.bind((host, port))
         except OSError as problem:
             raise PipelineError(
-                f"{host}:{port} cannot be listened on: {problem.strerror or problem}"
+                f"{host}:{port} cannot be listened on: {problem.strerror or problem}:"
+                " choose another port; 0 picks a free one"
             ) from None
         return int(listener.getsockname()[1])

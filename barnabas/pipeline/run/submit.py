@@ -50,7 +50,10 @@ def prepare(path: Path, spec: Spec, directory: Path) -> None:
     """Write the package, the spec and a program that runs it into a directory."""
     modules = [] if spec.transform is None else [spec.transform.partition(":")[0]]
     write_package(directory / f"{FOLDER}.tar", modules)
-    (directory / _named(spec)).write_text(json.dumps(read_document(path), default=str))
+    document = directory / _named(spec)
+    document.touch(mode=0o600)  # it may have a login
+    document.chmod(0o600)
+    document.write_text(json.dumps(read_document(path), default=str))
     (directory / MAIN).write_text(_MAIN)
 
 

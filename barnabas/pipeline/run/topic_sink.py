@@ -1,14 +1,15 @@
 """The topic that a stream writes to, exactly once or at least once.
 
 In: a spec, the rows. Out: a writer of Spark that is not started yet.
-Exactly once if the spec asks for it. On Apache Kafka it has limits, and shuffles the rows.
+Exactly once on Barnabas, unless the spec says otherwise. On Apache Kafka at least once, unless the
+spec asks for more: there, exactly once has limits, and shuffles the rows.
 """
 
 from typing import Any
 
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.run.dead_letters import query_of
-from barnabas.pipeline.run.spec import AT_LEAST_ONCE, Spec
+from barnabas.pipeline.run.spec import BY_BROKERS, EXACTLY_ONCE, Spec
 from barnabas.pipeline.spark.brokers import opened
 from barnabas.pipeline.spark.options import sink_options
 from barnabas.pipeline.spark.placing import by_target_partition
@@ -26,7 +27,7 @@ def topic_writer(spec: Spec, rows: Any, checkpoint: str) -> Any:
         options["topic"] = sink.topic
     if is_once(spec):
         options["exactlyOnce"] = "true"
-        if not _has_groups(spec):
+        if spec.delivery != BY_BROKERS and not _has_groups(spec):
             _check_speculation(rows)
             rows = by_target_partition(rows, options)
     if sink.mode != "append":
@@ -36,9 +37,18 @@ def topic_writer(spec: Spec, rows: Any, checkpoint: str) -> Any:
 
 def is_once(spec: Spec) -> bool:
     """Whether the rows of a stream are written exactly once."""
-    if spec.sink.format != "barnabas" or spec.delivery == AT_LEAST_ONCE:
-        return False
-    return bool(spec.sink.exactly_once)
+    if spec.delivery == BY_BROKERS:
+        return _has_groups(spec)
+    return spec.sink.format == "barnabas" and spec.delivery == EXACTLY_ONCE
+
+
+def delivery_line(spec: Spec) -> str:
+    """What a run says about its sink."""
+    where = "topics of the rows" if spec.sink.topic is None else f"topic {spec.sink.topic}"
+    if is_once(spec):
+        return f"writes to the {where} exactly once: its readers should use read_committed"
+    why = ": the brokers are not Barnabas, and sink.exactly_once is not set"
+    return f"writes to the {where} at least once{why if spec.delivery == BY_BROKERS else ''}"
 
 
 def _has_groups(spec: Spec) -> bool:

@@ -6,7 +6,8 @@ batch's number, as an offset of a consumer group named like the transactional id
 Always: a new epoch for each batch, so nothing of an older driver or batch can be written any more.
 The offset is read after that: no older driver can commit it later. Sequence numbers are counted by
 partition, so one task writes all rows of a partition, once: two tasks in one partition, a second
-attempt and a speculative task are refused before anything is committed.
+attempt and a speculative task are refused before anything is committed. A stage that Spark runs
+again counts attempts from 0 again: its tasks find their partitions in the transaction, and stop.
 Limits: docs/SPARK.md.
 """
 
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from barnabas.client.blocking.net import run
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.errors import check
-from barnabas.model.errors import Fenced, KafkaError
+from barnabas.model.errors import Code, Fenced, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.spark.planned_batch import PlannedBatch
@@ -82,7 +83,8 @@ def check_attempt(attempt: int) -> None:
         raise PipelineError(
             "a task was started again, or twice: on Apache Kafka, exactlyOnce cannot repeat a task."
             " The batch fails and nothing of it is visible: start the query again. Set"
-            " spark.speculation to false, and spark.task.maxFailures to 1"
+            " spark.speculation to false, and spark.task.maxFailures to 1",
+            Code.TRANSACTION_ABORTABLE,
         )
 
 

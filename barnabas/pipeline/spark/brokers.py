@@ -39,6 +39,7 @@ _COMMIT_BY_NAME_MAX = 9  # the last version of OffsetCommit that names topics
 _FETCH_ONE_GROUP_MAX = 7  # the last version of OffsetFetch that asks for one group
 
 _VIEW_AGE_S_MAX = 60.0
+_SIZES_AGE_S_MAX = 30.0
 
 _opened: dict[tuple[tuple[str, str], ...], ClusterClient] = {}
 _looked_at: dict[ClusterClient, float] = {}
@@ -100,6 +101,8 @@ class Brokers:
         self._options = options
         self._cluster = opened(options.client)
         self._admin = Admin(cluster=self._cluster)
+        self._sizes: dict[TopicPartition, float] = {}
+        self._sizes_at = 0.0
         self.topic_ids: dict[str, UUID] = {}  # as of the last read of the partitions
 
     @property
@@ -132,6 +135,24 @@ class Brokers:
     def topic_ids_now(self) -> dict[str, UUID]:
         self.partitions()
         return self.topic_ids
+
+    def record_sizes(self, partitions: list[TopicPartition]) -> dict[TopicPartition, float]:
+        """Bytes of a record as the brokers store it, on average. They are asked from time to time,
+        for the sizes of all logs.
+        """
+        if time.monotonic() - self._sizes_at > _SIZES_AGE_S_MAX or any(
+            at not in self._sizes for at in partitions
+        ):
+            self._sizes_at = time.monotonic()
+            firsts, ends = self.earliest(partitions), self.latest(partitions, {})
+            stored: dict[TopicPartition, int] = {}
+            for directory in self._admin.log_dirs():
+                for each in directory.replicas:
+                    stored[each.at] = max(each.size, stored.get(each.at, 0))
+            self._sizes = {
+                at: stored.get(at, 0) / max(ends[at] - firsts[at], 1) for at in partitions
+            }
+        return self._sizes
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._offsets(dict.fromkeys(partitions, EARLIEST))

@@ -80,7 +80,8 @@ class GroupCommitter:
                 raise PipelineError(
                     f"{what} is not committed, and nothing of it is visible: {said.error_message}."
                     " Run it again. If tasks take longer than kafka.transaction.timeout.ms, raise"
-                    " that, or make batches smaller"
+                    " that, or make batches smaller",
+                    Code.TRANSACTION_ABORTABLE,
                 )
             case Code.MESSAGE_TOO_LARGE:
                 raise PipelineError(

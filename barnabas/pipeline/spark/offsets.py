@@ -119,6 +119,22 @@ def prorate(limit: int, start: Mapping[TopicPartition, int], stop: Offsets) -> O
     return shares
 
 
+def records_within(
+    bytes_max: int,
+    start: Mapping[TopicPartition, int],
+    stop: Offsets,
+    sizes: Mapping[TopicPartition, float],
+) -> int | None:
+    """How many of the unread records have `bytes_max` bytes; None: all of them. `sizes`: of a
+    record, on average.
+    """
+    unread = {at: max(end - start[at], 0) for at, end in stop.items() if at in start}
+    size = sum(count * sizes.get(at, 0) for at, count in unread.items())
+    if size <= bytes_max:
+        return None
+    return max(1, int(sum(unread.values()) * bytes_max / size))
+
+
 # --- tasks ---
 
 

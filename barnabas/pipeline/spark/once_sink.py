@@ -6,11 +6,13 @@ Brokers of Barnabas commit the transactions of tasks as a group (group_committer
 Kafka all tasks of a batch share one transaction (batch_transaction.py).
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.model.errors import KafkaError
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.spark import batch_transaction
 from barnabas.pipeline.spark.batch_transaction import (
@@ -29,6 +31,8 @@ from barnabas.pipeline.spark.writing import Writing, Written
 
 if TYPE_CHECKING:
     import pyarrow
+
+_LOG = logging.getLogger(__name__)
 
 
 class TaskAttempt(NamedTuple):
@@ -62,18 +66,27 @@ class OnceSink:
             raise PipelineError("txnVersion needs txnAppId, the name of what is numbered")
         self._options = options
         self._write_id = write_id
-        self._groups = has_groups(opened(options.client))
+        self._has_groups: bool | None = None
         self._begun: BegunBatch | None = None
-        if not self._groups and write_id is None and options.checkpoint is None:
-            raise PipelineError(
-                "checkpointLocation: on Apache Kafka, exactlyOnce needs it as an option of the"
-                " query, not as a setting of the session"
-            )
+
+    @property
+    def _groups(self) -> bool:
+        """Not asked when Spark makes a writer: it makes another one to abort a batch, also because
+        the brokers are away, and would hide the reason if that failed.
+        """
+        if self._has_groups is None:
+            self._has_groups = has_groups(opened(self._options.client))
+        return self._has_groups
 
     def _group(self, query: str | None) -> str:
         """Of transactional ids: the same for each repetition of a batch."""
         # In foreachBatch, tasks know the query around the write.
         name = self._options.app_id or (query if self._write_id is None else self._write_id)
+        if not name:
+            raise PipelineError(
+                "Spark does not name the query of this batch: rows could be written twice. Set"
+                " txnAppId to a name that only this query has"
+            )
         return f"{self._options.id_prefix}-{name}"
 
     # The driver, before the tasks
@@ -86,6 +99,11 @@ class OnceSink:
             return
         options = self._options
         query = None
+        if self._write_id is None and options.checkpoint is None:
+            raise PipelineError(
+                "checkpointLocation: on Apache Kafka, exactlyOnce needs it as an option of the"
+                " query, not as a setting of the session"
+            )
         if self._write_id is None:
             query = query_id(str(options.checkpoint))
         self._begun = batch_transaction.begin(
@@ -170,11 +188,14 @@ class OnceSink:
         open_ = [each.transaction for each in found if each.transaction is not None]
         if not open_:
             return
-        cluster = opened(self._options.client)
-        if self._groups:
-            GroupCommitter(cluster, found[0].group).abort(open_)
-        else:
-            batch_transaction.abort(cluster, open_[0])
+        try:
+            cluster = opened(self._options.client)
+            if self._groups:
+                GroupCommitter(cluster, found[0].group).abort(open_)
+            else:
+                batch_transaction.abort(cluster, open_[0])
+        except (KafkaError, PipelineError) as problem:
+            _LOG.warning("a batch is not aborted at once: %s", problem)
 
 
 def _read_to_the_end(batches: Iterator["pyarrow.RecordBatch"]) -> None:

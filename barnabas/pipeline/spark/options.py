@@ -52,6 +52,7 @@ SOURCE_NAMES = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
     "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss",
     "minPartitions", "maxRecordsPerPartition", "minOffsetsPerTrigger", "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
     "maxTriggerDelay", "includeHeaders", "group.id", "groupIdPrefix", "behindGroup",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
     "partition.metadata.cache.ttl.ms",
@@ -89,6 +90,7 @@ class SourceOptions:
     records_per_task_max: int | None = None
     records_per_trigger_min: int | None = None
     records_per_trigger_max: int | None = None
+    bytes_per_trigger_max: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
     headers: bool = False
     group: str | None = None
@@ -157,6 +159,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         records_per_task_max=_number(options, "maxRecordsPerPartition", 1),
         records_per_trigger_min=least,
         records_per_trigger_max=most,
+        bytes_per_trigger_max=_number(options, "maxBytesPerTrigger", 1),
         trigger_delay_ms_max=time_ms(options.get("maxtriggerdelay", _TRIGGER_DELAY)),
         headers=_yes(options, "includeHeaders", False),
         group=group.strip() if group else None,

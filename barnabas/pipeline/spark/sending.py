@@ -21,7 +21,11 @@ from barnabas.client.errors import check, partition_error
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
 from barnabas.model.ids import NO_PRODUCER_ID, NO_TOPIC_ID, TopicPartition
 from barnabas.pipeline.errors import PipelineError
-from barnabas.pipeline.spark.transaction_calls import SinkTransaction, partitions_added
+from barnabas.pipeline.spark.transaction_calls import (
+    SinkTransaction,
+    partitions_added,
+    partitions_in,
+)
 from barnabas.wire.batch import (
     CODEC_MASK,
     NO_SEQUENCE,
@@ -220,8 +224,7 @@ class BatchSender:
         if self._adds_partitions and self.transaction is not None:
             new = [batch.at for batch in batches if batch.at not in self._added]
             if new:
-                partitions_added(self._cluster, self.transaction, new)
-                self._added.update(new)
+                self._add(self.transaction, new)
         begun = _Round(batches)
         self._under_way.append(begun)
         try:
@@ -234,6 +237,21 @@ class BatchSender:
             # follow.
             self.flush()
             self._known.update(batch.at for batch in batches)
+
+    def _add(self, transaction: SinkTransaction, new: list[TopicPartition]) -> None:
+        """Before the first batch of these partitions. The sequence numbers of a partition are those
+        of one task: another one's would be taken for repetitions of the first one's.
+        """
+        if taken := sorted(partitions_in(self._cluster, transaction) & set(new)):
+            raise PipelineError(
+                f"{taken[0]} has rows of another task, or of an earlier run of this one: on Apache"
+                " Kafka, exactlyOnce needs one task for each partition, and cannot repeat it. The"
+                " batch fails and nothing of it is visible: start the query again. Without"
+                " pipelines, use barnabas.pipeline.by_target_partition(df, ...) before the write",
+                Code.TRANSACTION_ABORTABLE,
+            )
+        partitions_added(self._cluster, transaction, new)
+        self._added.update(new)
 
     def flush(self) -> None:
         while self._under_way:
@@ -330,9 +348,12 @@ class BatchSender:
                 raise problem
             return problem
         if part.base_offset >= 0:
-            first, _ = self.written.get(batch.at, (part.base_offset, 0))
+            first, _ = self.written.get(batch.at, (-1, -1))
+            first = part.base_offset if first < 0 else first
             self.written[batch.at] = first, part.base_offset + batch.rows - 1
             self.on_written(batch, part.base_offset)
+        else:  # an old repetition: its partition is one that was written to all the same
+            self.written.setdefault(batch.at, (-1, -1))
         return None
 
     def _again(self, problem: KafkaError) -> None:

@@ -105,8 +105,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
             self._once = OnceSink(self._options, f"write-{uuid4()}")
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._once is not None:
-            self._once.prepare()
+        _prepare(self._once)
         return self.__dict__
 
     @one_line
@@ -138,8 +137,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self._once = OnceSink(self._options) if self._options.exactly_once else None
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._once is not None:
-            self._once.prepare()
+        _prepare(self._once)
         return self.__dict__
 
     @one_line
@@ -159,6 +157,12 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         """Without exactlyOnce, written rows stay in the topic: at least once."""
         if self._once is not None:
             self._once.abort(_reports(messages))
+
+
+@one_line
+def _prepare(sink: OnceSink | None) -> None:
+    if sink is not None:
+        sink.prepare()
 
 
 def write_once(sink: OnceSink, batches: Iterator["pyarrow.RecordBatch"]) -> TaskWritten:

@@ -30,6 +30,7 @@ from barnabas.pipeline.spark.offsets import (
     Offsets,
     from_json,
     prorate,
+    records_within,
     split,
     to_json,
 )
@@ -230,11 +231,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         options = self._options
         if not self._available_now and self._delayed(begun, newest):
             return to_json(begun)
-        if options.records_per_trigger_max is None:
+        if options.records_per_trigger_max is None and options.bytes_per_trigger_max is None:
             return to_json(newest)
         added = [at for at in newest if at not in begun]
         starts = {**begun, **self._brokers.earliest(added)}
-        return to_json(prorate(options.records_per_trigger_max, starts, newest))
+        limits = [options.records_per_trigger_max]
+        if options.bytes_per_trigger_max is not None:
+            sizes = self._brokers.record_sizes(list(newest))
+            limits.append(records_within(options.bytes_per_trigger_max, starts, newest, sizes))
+        most = min((each for each in limits if each is not None), default=None)
+        return to_json(newest if most is None else prorate(most, starts, newest))
 
     def _available(self, begun: Offsets) -> Offsets:
         if self._until is not None:

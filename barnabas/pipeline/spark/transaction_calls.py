@@ -39,6 +39,10 @@ from barnabas.wire.messages.describe_transaction_group import (
     DescribeTransactionGroupRequest,
     DescribeTransactionGroupResponse,
 )
+from barnabas.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
@@ -104,6 +108,20 @@ def _ask(
     return run(cluster.retrying(attempt, timeout_ms=timeout_ms))
 
 
+def _changed(
+    cluster: ClusterClient,
+    id_: str,
+    request: ProtocolMessage,
+    answer: type[AddOffsetsToTxnResponse] | type[EndTxnResponse],
+    version_max: int,
+) -> None:
+    """A change of a transaction whose answer is one code."""
+    said = _ask(
+        cluster, id_, request, answer, lambda response: response.error_code, version_max=version_max
+    )
+    check(said.error_code, about=f"transactional id {id_!r}")
+
+
 def initialised(cluster: ClusterClient, id_: str, timeout_ms: int) -> SinkTransaction:
     """A new epoch: an older producer with this id is fenced, and its transaction aborted."""
     said = _ask(
@@ -120,6 +138,31 @@ def initialised(cluster: ClusterClient, id_: str, timeout_ms: int) -> SinkTransa
         )
     check(said.error_code, about=f"transactional id {id_!r}")
     return SinkTransaction(id_, said.producer_id, said.producer_epoch)
+
+
+def partitions_in(cluster: ClusterClient, transaction: SinkTransaction) -> set[TopicPartition]:
+    """The partitions that tasks have added to the transaction. Brokers older than Apache Kafka 3.0
+    do not tell.
+    """
+    try:
+        said = _ask(
+            cluster,
+            transaction.transactional_id,
+            DescribeTransactionsRequest(transactional_ids=[transaction.transactional_id]),
+            DescribeTransactionsResponse,
+            lambda response: next((each.error_code for each in response.transaction_states), 0),
+        )
+    except InvalidRequest as problem:
+        if problem.code is Code.UNSUPPORTED_VERSION:
+            return set()
+        raise
+    return {
+        TopicPartition(topic.topic, number)
+        for each in said.transaction_states
+        if (each.producer_id, each.producer_epoch) == transaction[1:]
+        for topic in each.topics
+        for number in topic.partitions
+    }
 
 
 def partitions_added(
@@ -153,20 +196,11 @@ def offset_committed(
     metadata: str,
 ) -> None:
     """Takes effect if the transaction is committed."""
-    said = _ask(
-        cluster,
-        transaction.transactional_id,
-        AddOffsetsToTxnRequest(
-            transactional_id=transaction.transactional_id,
-            producer_id=transaction.producer_id,
-            producer_epoch=transaction.epoch,
-            group_id=group,
-        ),
-        AddOffsetsToTxnResponse,
-        lambda response: response.error_code,
-        version_max=_ADD_OFFSETS_MAX,
+    id_, producer_id, epoch = transaction
+    request = AddOffsetsToTxnRequest(
+        transactional_id=id_, producer_id=producer_id, producer_epoch=epoch, group_id=group
     )
-    check(said.error_code, about=f"transactional id {transaction.transactional_id!r}")
+    _changed(cluster, id_, request, AddOffsetsToTxnResponse, _ADD_OFFSETS_MAX)
     offsets = commit_offsets(
         Producing(*transaction), GroupMetadata(group), {at: (offset, -1, metadata)}
     )
@@ -185,20 +219,11 @@ def offset_committed(
 
 def ended(cluster: ClusterClient, transaction: SinkTransaction, *, commit: bool) -> None:
     """In the older protocol."""
-    said = _ask(
-        cluster,
-        transaction.transactional_id,
-        EndTxnRequest(
-            transactional_id=transaction.transactional_id,
-            producer_id=transaction.producer_id,
-            producer_epoch=transaction.epoch,
-            committed=commit,
-        ),
-        EndTxnResponse,
-        lambda response: response.error_code,
-        version_max=_END_MAX,
+    id_, producer_id, epoch = transaction
+    request = EndTxnRequest(
+        transactional_id=id_, producer_id=producer_id, producer_epoch=epoch, committed=commit
     )
-    check(said.error_code, about=f"transactional id {transaction.transactional_id!r}")
+    _changed(cluster, id_, request, EndTxnResponse, _END_MAX)
 
 
 def group_state(cluster: ClusterClient, group: str) -> GroupState:

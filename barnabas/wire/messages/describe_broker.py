@@ -60,6 +60,16 @@ class OfflinePartition(Struct):
     reason: str
 
 
+class WaitingPartition(Struct):
+    """A log with segments past their retention that are not in the table of a lake yet."""
+
+    topic: str
+    partition: Int32
+    waiting_bytes: Int64
+    log_bytes: Int64
+    limit_bytes: Int64
+
+
 class ThrottledClient(Struct):
     """Clients that share a quota and were over it in the last minute. `source` has the limit."""
 
@@ -97,3 +107,4 @@ class DescribeBrokerResponse(ProtocolMessage):
     offline: list[OfflinePartition] = tagged(0, since=0, default=[], ignorable=True)
     error_code: Int16 = tagged(1, since=0, default=0, ignorable=True)
     throttled: list[ThrottledClient] = tagged(2, since=0, default=[], ignorable=True)
+    waiting: list[WaitingPartition] = tagged(3, since=0, default=[], ignorable=True)

@@ -24,6 +24,7 @@ from barnabas.wire.messages import (
     alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_share_group_offsets,
     alter_user_scram_credentials,
     api_versions,
     commit_transaction_group,
@@ -37,12 +38,15 @@ from barnabas.wire.messages import (
     delete_acls,
     delete_groups,
     delete_records,
+    delete_share_group_offsets,
+    delete_share_group_state,
     delete_topics,
     describe_acls,
     describe_broker,
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_connections,
     describe_delegation_token,
     describe_denials,
     describe_group_history,
@@ -51,6 +55,8 @@ from barnabas.wire.messages import (
     describe_logs,
     describe_producers,
     describe_replicas,
+    describe_share_group_offsets,
+    describe_share_partitions,
     describe_topic_partitions,
     describe_transaction_group,
     describe_transaction_history,
@@ -64,6 +70,7 @@ from barnabas.wire.messages import (
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    initialize_share_group_state,
     join_group,
     leader_and_isr,
     leave_group,
@@ -78,16 +85,25 @@ from barnabas.wire.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    read_share_group_state,
+    read_share_group_state_summary,
     refresh_settings,
     renew_delegation_token,
     replicas_failed,
     sasl_authenticate,
     sasl_handshake,
+    share_acknowledge,
+    share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
     stop_replica,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
     unregister_broker,
     update_metadata,
+    write_share_group_state,
     write_txn_markers,
 )
 from barnabas.wire.records import Record, encode_batch
@@ -415,5 +431,87 @@ SAMPLES: dict[int, Sample] = {
         (("TRANSACTIONAL_ID WRITE g", "TRANSACTIONAL_ID WRITE g/0"),), X),
     20_009: Sample(only(lambda: describe_transaction_group.DescribeTransactionGroupRequest(
         group="g")), (("TRANSACTIONAL_ID DESCRIBE g",),), X),
+    20_010: Sample(only(describe_connections.DescribeConnectionsRequest), _DESCRIBE, C),
+    20_011: Sample(only(lambda: describe_share_partitions.DescribeSharePartitionsRequest(
+        group_id="g")), (("GROUP DESCRIBE g",),), G),
     20_007: Sample(only(describe_denials.DescribeDenialsRequest), ((),), 0),
+}  # fmt: skip
+
+
+def _share_fetch(version: int, id_: UUID) -> Any:
+    part = share_fetch.FetchPartition(partition_index=0, acknowledgement_batches=[])
+    return share_fetch.ShareFetchRequest(
+        group_id="g", member_id="m", share_session_epoch=0, max_wait_ms=0, min_bytes=0,
+        max_records=1, batch_size=1, forgotten_topics_data=[],
+        topics=[share_fetch.FetchTopic(topic_id=id_, partitions=[part])],
+    )  # fmt: skip
+
+
+def _streams_group_heartbeat(version: int, id_: UUID) -> Any:
+    part = streams_group_heartbeat.Subtopology(
+        subtopology_id="0", source_topics=["orders"], source_topic_regex=[],
+        state_changelog_topics=[], repartition_sink_topics=[], repartition_source_topics=[],
+        copartition_groups=[],
+    )  # fmt: skip
+    return streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, endpoint_information_epoch=-1,
+        rebalance_timeout_ms=1_000, process_id="p", active_tasks=[], standby_tasks=[],
+        warmup_tasks=[],
+        topology=streams_group_heartbeat.Topology(epoch=0, subtopologies=[part]),
+    )  # fmt: skip
+
+
+def _alter_share_group_offsets(version: int, id_: UUID) -> Any:
+    part = alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(
+        partition_index=0, start_offset=0
+    )
+    return alter_share_group_offsets.AlterShareGroupOffsetsRequest(group_id="g", topics=[
+        alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
+            topic_name="orders", partitions=[part])])  # fmt: skip
+
+
+def _share_state(messages: Any, request: str, topic: str, **fields: Any) -> Any:
+    def make(version: int, id_: UUID) -> Any:
+        parts = [messages.PartitionData(**fields)]
+        topics = [getattr(messages, topic)(topic_id=id_, partitions=parts)]
+        return getattr(messages, request)(group_id="g", topics=topics)
+
+    return make
+
+
+SAMPLES |= {
+    76: Sample(only(lambda: share_group_heartbeat.ShareGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=["orders"])),
+        (("GROUP READ g", "TOPIC DESCRIBE orders"),), G),
+    77: Sample(only(lambda: share_group_describe.ShareGroupDescribeRequest(
+        group_ids=["g"], include_authorized_operations=True)), (("GROUP DESCRIBE g",),), G),
+    78: Sample(_share_fetch, (("GROUP READ g", "TOPIC READ orders"),), G),
+    79: Sample(only(lambda: share_acknowledge.ShareAcknowledgeRequest(
+        group_id="g", member_id="m", share_session_epoch=0, topics=[])),
+        (("GROUP READ g",),), G),
+    88: Sample(_streams_group_heartbeat, (("GROUP READ g", "TOPIC DESCRIBE orders"),), G),
+    89: Sample(only(lambda: streams_group_describe.StreamsGroupDescribeRequest(
+        group_ids=["g"], include_authorized_operations=True)), (("GROUP DESCRIBE g",),), G),
+    83: Sample(_share_state(
+        initialize_share_group_state, "InitializeShareGroupStateRequest", "InitializeStateData",
+        partition=0, state_epoch=1, start_offset=-1), _ACTION, C),
+    84: Sample(_share_state(
+        read_share_group_state, "ReadShareGroupStateRequest", "ReadStateData",
+        partition=0, leader_epoch=0), _ACTION, C),
+    85: Sample(_share_state(
+        write_share_group_state, "WriteShareGroupStateRequest", "WriteStateData",
+        partition=0, state_epoch=1, leader_epoch=0, start_offset=0, state_batches=[]), _ACTION, C),
+    86: Sample(_share_state(
+        delete_share_group_state, "DeleteShareGroupStateRequest", "DeleteStateData",
+        partition=0), _ACTION, C),
+    87: Sample(_share_state(
+        read_share_group_state_summary, "ReadShareGroupStateSummaryRequest", "ReadStateSummaryData",
+        partition=0, leader_epoch=0), _ACTION, C),
+    90: Sample(only(lambda: describe_share_group_offsets.DescribeShareGroupOffsetsRequest(groups=[
+        describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
+            group_id="g", topics=[])])), (("GROUP DESCRIBE g",),), G),
+    91: Sample(_alter_share_group_offsets, (("GROUP READ g", "TOPIC READ orders"),), G),
+    92: Sample(only(lambda: delete_share_group_offsets.DeleteShareGroupOffsetsRequest(
+        group_id="g", topics=[delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic(
+            topic_name="orders")])), (("GROUP DELETE g", "TOPIC READ orders"),), G),
 }  # fmt: skip

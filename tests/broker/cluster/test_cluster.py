@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import pytest
 
+from barnabas.assignment.group import AssignableTopic
+from barnabas.broker.groups.ports import TopicsSeen
 from barnabas.keeper import paths
 from barnabas.keeper.keeper import Event, SessionState
 from barnabas.keeper.memory import MemoryKeeper
@@ -53,7 +55,12 @@ from barnabas.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.wire.messages.produce import ProduceResponse
-from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from barnabas.wire.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    UpdateMetadataTopicState,
+)
 from tests.broker.clustered import Clustered, cluster_of
 from tests.broker.handlers.test_produce import batch, produce
 from tests.broker.running import creatable, running_broker
@@ -567,6 +574,72 @@ async def test_no_word_of_a_controller_makes_what_cannot_be(
         answer = await clustered.ask(1, request, LeaderAndIsrResponse)
         assert answer.error_code in (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_PARTITIONS)
         assert not list((tmp_path / "b1").glob("*etc*"))
+
+
+async def test_groups_see_a_topic_when_all_of_its_partitions_are_listed(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, 1) as clustered:
+        broker, id_ = clustered.brokers[1], uuid4()
+        cluster = broker.cluster
+        assert cluster is not None
+        epochs = (cluster.controlling.epoch, cluster.broker_epoch)
+        seen = TopicsSeen(broker)
+
+        async def lead(index: int) -> None:
+            state = LeaderAndIsrPartitionState(
+                partition_index=index,
+                controller_epoch=epochs[0],
+                leader=1,
+                leader_epoch=0,
+                isr=[1],
+                partition_epoch=0,
+                replicas=[1],
+                is_new=True,
+            )
+            topic = LeaderAndIsrTopicState(topic_name="t", topic_id=id_, partition_states=[state])
+            request = LeaderAndIsrRequest(
+                controller_id=1,
+                controller_epoch=epochs[0],
+                broker_epoch=epochs[1],
+                topic_states=[topic],
+                live_leaders=[],
+            )
+            answer = await clustered.ask(1, request, LeaderAndIsrResponse)
+            assert answer.error_code == Code.NONE
+
+        async def list_partitions(total: int) -> None:
+            states = [
+                UpdateMetadataPartitionState(
+                    partition_index=index,
+                    controller_epoch=epochs[0],
+                    leader=1,
+                    leader_epoch=0,
+                    isr=[1],
+                    zk_version=0,
+                    replicas=[1],
+                )
+                for index in range(total)
+            ]
+            topic = UpdateMetadataTopicState(topic_name="t", topic_id=id_, partition_states=states)
+            request = UpdateMetadataRequest(
+                controller_id=1,
+                controller_epoch=epochs[0],
+                broker_epoch=epochs[1],
+                type=1,
+                topic_states=[topic],
+                live_brokers=[],
+            )
+            answer = await clustered.ask(1, request, UpdateMetadataResponse)
+            assert answer.error_code == Code.NONE
+
+        await lead(1)
+        assert broker.topics.get("t") is not None
+        assert seen.find("t") is None
+        await list_partitions(3)
+        assert seen.find("t") == AssignableTopic(3, id_)
+        await lead(4)  # the topic grows
+        assert seen.find("t") == AssignableTopic(3, id_)
+        await list_partitions(6)
+        assert seen.find("t") == AssignableTopic(6, id_)
 
 
 async def test_each_broker_describes_the_logs_and_settings_that_are_its_own(tmp_path: Path) -> None:

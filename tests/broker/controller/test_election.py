@@ -6,7 +6,6 @@ What the controller decides is proven in tests/controller; here, that it is carr
 
 import asyncio
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -16,6 +15,7 @@ from barnabas.keeper.keeper import Keeper
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import NO_TOPIC_ID
+from barnabas.testing.locked_session import locked_session
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -52,7 +52,7 @@ from barnabas.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
-from tests.broker.clustered import Clustered, Shared, cluster_of
+from tests.broker.clustered import Clustered, cluster_of
 from tests.waiting import eventually
 
 
@@ -74,7 +74,7 @@ async def place(clustered: Clustered, name: str, *placed: list[int]) -> None:
 
 
 def keeper_of(clustered: Clustered) -> Keeper:
-    return cast(Keeper, Shared(MemoryKeeper(clustered.store), clustered.lock))
+    return locked_session(MemoryKeeper(clustered.store), clustered.lock)
 
 
 def isr(clustered: Clustered, topic: str, index: int = 0) -> list[int]:
@@ -137,8 +137,8 @@ async def test_a_broker_that_stops_in_good_order_leaves_nobody_without_a_leader(
         await place(clustered, "t", [2, 3], [3, 2])
         await clustered.stop(2)
         assert clustered.leader("t", 0) == 3
-        story = clustered.logs[2].getvalue()
-        assert "needs this broker" not in story
+        logged = clustered.logs[2].getvalue()
+        assert "needs this broker" not in logged
 
 
 async def test_a_controller_whose_node_is_deleted_is_elected_again(tmp_path: Path) -> None:

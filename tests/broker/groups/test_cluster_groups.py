@@ -15,7 +15,7 @@ import pytest
 
 from barnabas.broker.cluster.peers import Peers
 from barnabas.broker.groups.coordination import Coordination
-from barnabas.broker.groups.ports import PartitionJournal
+from barnabas.broker.shards.journal import PartitionJournal
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, KafkaError, Retriable
 from barnabas.model.ids import NO_TOPIC_ID, BrokerId

@@ -52,7 +52,7 @@ def marks(keeper: MemoryKeeper) -> list[str]:
 async def test_a_commit_to_the_next_topic_of_the_name_outlives_the_loading_of_other_shards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barnabas.broker.groups.loading.LOAD_SLICE_S", 0.0)  # a batch per turn
+    monkeypatch.setattr("barnabas.broker.shards.loading.SLICE_S", 0.0)  # a batch per turn
     keeper, disk = MemoryKeeper(), SickDisk()
     small = elsewhere("large")
     async with running_broker(tmp_path, SETTINGS, keeper) as running:

@@ -77,12 +77,12 @@ async def told(running: Running, group: str = "g") -> GroupHistory:
 
 async def test_the_story_names_members_causes_and_moves(running: Running) -> None:
     member = await join(running)
-    story = await told(running)
-    (alive,) = story.members
+    history = await told(running)
+    (alive,) = history.members
     assert (alive.member_id, alive.client_id, alive.session_timeout_ms) == (member, "test", 30_000)
     assert alive.protocols == ["range"]
     assert not alive.awaited
-    (rebalance,) = story.rebalances
+    (rebalance,) = history.rebalances
     assert (rebalance.generation, rebalance.members, rebalance.under_way) == (1, 1, False)
     assert [cause.kind for cause in rebalance.causes] == ["JOINED"]
     assert rebalance.causes[0].text.startswith(short_member(member, "test") + " at ")
@@ -94,12 +94,12 @@ async def test_a_member_that_left_without_closing_its_connection_is_alive(
 ) -> None:
     member = await join(running)
     await leave(running, member)
-    story = await told(running)
-    cause = story.rebalances[-1].causes[0]
+    history = await told(running)
+    cause = history.rebalances[-1].causes[0]
     assert (cause.kind, cause.member_id, cause.alive) == ("LEFT", member, True)
     again = await join(running)
-    story = await told(running)
-    cause = story.rebalances[-1].causes[0]
+    history = await told(running)
+    cause = history.rebalances[-1].causes[0]
     assert (cause.kind, cause.member_id) == ("RETURNED", again)
     assert "on the connection on which it had left" in cause.text
 
@@ -114,9 +114,9 @@ async def test_commits_are_reported_with_their_time(running: Running) -> None:
 
 
 async def test_a_group_that_is_not_there_is_said_so(running: Running) -> None:
-    story = await told(running, "nobody")
-    assert story.error_code == Code.GROUP_ID_NOT_FOUND
-    assert story.error_message == "there is no group 'nobody'"
+    history = await told(running, "nobody")
+    assert history.error_code == Code.GROUP_ID_NOT_FOUND
+    assert history.error_message == "there is no group 'nobody'"
 
 
 async def test_more_groups_than_fit_are_refused(running: Running) -> None:
@@ -173,8 +173,8 @@ async def test_what_a_member_has_and_nothing_is_committed_of_is_lag(running: Run
 
 async def test_the_history_says_when_it_began(running: Running) -> None:
     await join(running)
-    story = await told(running)
-    assert 0 < story.since_ms <= story.rebalances[0].began_ms
+    history = await told(running)
+    assert 0 < history.since_ms <= history.rebalances[0].began_ms
 
 
 async def test_metrics_of_many_groups_stay_within_their_bound(

@@ -62,7 +62,13 @@ async def test_every_feature_is_finalized_at_its_highest_level(
 ) -> None:
     response = await running.ask(named(), ApiVersionsResponse, version)
     finalized = {f.name: f.max_version_level for f in response.finalized_features}
-    assert finalized == {"group.version": 1, "metadata.version": 30, "transaction.version": 2}
+    assert finalized == {
+        "group.version": 1,
+        "metadata.version": 30,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    }
     assert response.finalized_features_epoch == 0
 
 
@@ -75,6 +81,8 @@ async def test_a_feature_that_begins_at_0_is_listed_for_clients_that_can_read_it
     assert [f.name for f in new.supported_features] == [
         "group.version",
         "metadata.version",
+        "share.version",
+        "streams.version",
         "transaction.version",
     ]
 

@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.requests.config_resources import ResourceType
 from barnabas.config.broker import OPTIONS as BROKER_OPTIONS
 from barnabas.config.kafka_options import OPTIONS as KAFKA_OPTIONS
-from barnabas.config.topic import ALL as TOPIC_OPTIONS
+from barnabas.config.topic import ALL, OWN
 from barnabas.keeper.memory import MemoryKeeper
 from barnabas.model.errors import Code
 from barnabas.wire.messages import alter_configs, incremental_alter_configs
@@ -31,6 +31,8 @@ from barnabas.wire.messages.list_config_resources import (
 )
 from tests.broker.running import Running, running_broker
 
+# Those that Kafka has: the others are described where they are set.
+TOPIC_OPTIONS = [name for name in ALL if name not in OWN]
 SET, DELETE, APPEND, SUBTRACT = range(4)
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = range(1, 6)
 Answer = tuple[int, str | None]

@@ -28,8 +28,18 @@ async def test_the_first_search_creates_the_topic_of_transactions(
 async def test_there_are_no_coordinators_of_other_types(running: Running) -> None:
     """The repeats are not logged one by one."""
     for _ in range(5):
-        request = FindCoordinatorRequest(key_type=2, coordinator_keys=["share"])
+        request = FindCoordinatorRequest(key_type=3, coordinator_keys=["share"])
         (answer,) = (await running.ask(request, FindCoordinatorResponse)).coordinators
         assert answer.error_code == Code.INVALID_REQUEST
-        assert "coordinator type 2 is not supported" in (answer.error_message or "")
+        assert "coordinator type 3 is not supported" in (answer.error_message or "")
     assert running.log.getvalue().count("coordinator not found") == 1
+
+
+async def test_the_coordinator_of_a_share_partition_has_a_key_of_its_own_form(
+    running: Running,
+) -> None:
+    keys = ["queue:AQIDBAUGBwgREhMUFRYXGA:0", "queue"]
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=keys)
+    found, other = (await running.ask(request, FindCoordinatorResponse)).coordinators
+    assert (found.error_code, found.node_id) == (0, running.broker.id)
+    assert other.error_code == Code.INVALID_REQUEST

@@ -258,6 +258,34 @@ async def test_an_administrator_ends_what_hangs_in_a_partition(
     assert partition.log.last_stable_offset == 2
 
 
+async def test_no_marker_reaches_the_log_of_a_coordinator(
+    offered: tuple[Running, Identity],
+) -> None:
+    """Its coordinator could not load it after a restart."""
+    running, producer = offered
+    state = "__transaction_state"
+    assert await add(running, producer, {state: [0], "t": [0]}) == {
+        (state, 0): Code.TOPIC_AUTHORIZATION_FAILED,
+        ("t", 0): Code.OPERATION_NOT_ATTEMPTED,
+    }
+    assert await add(running, producer, {"__consumer_offsets": [0]}) == {
+        ("__consumer_offsets", 0): Code.TOPIC_AUTHORIZATION_FAILED
+    }
+    log = running.broker.topics.existing(state).partition(0).log
+    before = log.end_offset
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=state, partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
+    request = WriteTxnMarkersRequest(markers=[marker])
+    (result,) = (await running.ask(request, WriteTxnMarkersResponse)).markers
+    assert result.topics[0].partitions[0].error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert log.end_offset == before
+
+
 async def test_the_history_of_an_id_has_its_client_and_the_causes_of_its_aborts(
     offered: tuple[Running, Identity],
 ) -> None:

@@ -59,6 +59,27 @@ async def test_a_log_that_the_checkpoints_name_stays_lost(tmp_path: Path) -> Non
         assert report(broker) is ReplicaCompleteness.LOST
 
 
+async def test_a_role_does_not_make_a_killed_replica_clean_but_catching_up_does(
+    tmp_path: Path,
+) -> None:
+    """After a power loss its end may be missing: it must not lead before it was compared with the
+    others, also if it was told meanwhile that nobody leads."""
+    async with cluster_of(tmp_path, 1) as cluster:
+        broker = cluster.brokers[1]
+        assert broker.replicas is not None
+        [log_directory] = broker.logs.online()
+        log = broker.logs.create(NAME, TOPIC_ID, LogConfig(), complete=True)
+        log_directory.logs.clean = False
+        partition = Partition(NAME, log, log_directory, BrokerId(1))
+        for isr, clean in (((1, 2), False), ((2,), False), ((1, 2), True)):
+            members = tuple(map(BrokerId, isr))
+            state = PartitionState(BrokerId(2), 1, members, 1, (BrokerId(1), BrokerId(2)))
+            broker.replicas.incomplete.isr_changed(partition, state)
+            assert describe(broker, NAME, TOPIC_ID).clean is clean
+        broker.replicas.incomplete.forget(NAME)
+        assert not describe(broker, NAME, TOPIC_ID).clean
+
+
 def two_directories(tmp_path: Path) -> dict[str, str]:
     return {"log.dirs": f"{tmp_path}/one,{tmp_path}/two"}
 

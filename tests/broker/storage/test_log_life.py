@@ -8,6 +8,10 @@ import pytest
 
 from barnabas.broker.metrics import page
 from barnabas.log.log import Log
+from barnabas.wire.messages.describe_broker import (
+    DescribeBrokerRequest,
+    DescribeBrokerResponse,
+)
 from barnabas.wire.messages.describe_logs import DescribeLogsRequest, DescribeLogsResponse
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.messages.produce import (
@@ -66,6 +70,34 @@ async def test_old_segments_are_deleted_and_the_cause_is_logged(tmp_path: Path) 
         await eventually(lambda: len(list(files.glob("*.log*"))) == 1)
         assert "segment deleted" in running.log.getvalue()
         assert "retention.ms = 1000: its largest timestamp is" in running.log.getvalue()
+
+
+async def test_retention_waits_for_the_table_of_a_lake_up_to_a_size(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, QUICK) as running:
+        options = {
+            "retention.ms": "1000", "segment.bytes": "500", "file.delete.delay.ms": "0",
+            "lake": "iceberg", "lake.retention.wait": "true", "lake.offsets": "0:2",
+        }  # fmt: skip
+        await running.create("t", configs=options)
+        log = log_of(running, "t")
+        for number in range(6):
+            await put(running, "t", (f"k{number}", "x" * 300), time=1_700_000_000_000)
+        await eventually(lambda: log.start_offset == 2 and log.waiting_bytes == log.size)
+        assert "retention waits for the lake's table" in running.log.getvalue()
+        text = (await page(running.broker)).decode()
+        waiting = 'barnabas_retention_waiting_bytes{partition="0",topic="t"}'
+        assert f"{waiting} {float(log.size)}" in text
+        told = await running.ask(DescribeBrokerRequest(), DescribeBrokerResponse)
+        (found,) = told.waiting
+        assert (found.topic, found.waiting_bytes) == ("t", log.size)
+        topic = running.broker.topics.existing("t")
+        new = {**options, "lake.retention.wait.bytes": str(log.size - 1)}
+        await running.broker.catalog.configure_topic(topic, lambda _: new)
+        await eventually(lambda: log.start_offset == 3)
+        assert "records deleted before they were in the lake's table" in running.log.getvalue()
+        new["lake.offsets"] = "0:6"
+        await running.broker.catalog.configure_topic(topic, lambda _: new)
+        await eventually(lambda: log.start_offset == 6 and not log.waiting_bytes)
 
 
 async def test_limits_may_change_while_the_broker_runs(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from barnabas.broker.groups.coordination import coordination
 from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.topic import TRANSACTIONS_TOPIC
 from barnabas.broker.transactions.coordination import CallOrigin, transaction_coordination
+from barnabas.broker.transactions.local_markers import AT_ONCE_MAX
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.records import partition_of
 from barnabas.coordinators.transactions.decision import Identity
@@ -80,7 +81,7 @@ class Coordinator:
         return Code.of(said.error_code)
 
     def state(self) -> str:
-        self.driver.take_up()
+        self.driver.led.take_up()
         index = partition_of(ID, self.driver.partitions)
         found = self.driver.runtime.any_shard(index).table.transactions.get(ID)
         return "" if found is None else found.state.title
@@ -163,6 +164,7 @@ async def test_a_restart_goes_on_where_the_broker_was_killed(tmp_path: Path) -> 
         await coordinator.add(producer, "t", 0)
         coordinator.produce(producer, 0)
         nothing = WriteTxnMarkersResponse(markers=[])
+        coordinator.driver._write_here = lambda due, now: (None, due)  # type: ignore[method-assign]
         coordinator.driver._begin_here = lambda request: nothing  # type: ignore[method-assign]
         await coordinator.end(producer, commit=True)
         assert coordinator.state() == "PrepareCommit"
@@ -184,7 +186,7 @@ async def test_a_transaction_left_open_is_aborted_after_its_timeout(tmp_path: Pa
         index = partition_of(ID, 3)
         shard = coordinator.driver.runtime.shard(index)
         since_ms = shard.table.transactions[ID].started_ms
-        await eventually(lambda: coordinator.driver.now().wall_ms > since_ms + 1)
+        await eventually(lambda: coordinator.driver.led.now().wall_ms > since_ms + 1)
         shard._timers.set(shard._timeouts, 0)  # its check is due, ten seconds early
         coordinator.driver._go_on()
         await coordinator.until("CompleteAbort")
@@ -243,3 +245,33 @@ def commit_offset(coordinator: Coordinator, producer: Identity, index: int, offs
         assert token is deferred
         deferred.set(response)
     assert deferred.take().topics[0].partitions[0].error_code == 0
+
+
+async def test_a_marker_that_a_partition_refuses_at_first_is_sent_again(tmp_path: Path) -> None:
+    """Of two partitions one has its marker at once; the other gets it from the queue."""
+    async with coordinating(tmp_path) as coordinator:
+        await coordinator.running.create("t", partitions=2)
+        producer = await coordinator.init()
+        await coordinator.add(producer, "t", 0, 1)
+        coordinator.produce(producer, 0)
+        coordinator.produce(producer, 1)
+        refusing = coordinator.running.broker.topics.existing("t").partition(1)
+        refusing.in_sync = []
+        await coordinator.end(producer, commit=True)
+        assert await coordinator.visible(0) == ([0, 1], 0)
+        assert coordinator.state() == "PrepareCommit"
+        refusing.in_sync = list(refusing.replicas)
+        await coordinator.until("CompleteCommit")
+        assert await coordinator.visible(1) == ([0, 1], 0)
+
+
+async def test_a_transaction_over_many_partitions_is_ended_by_the_queue(tmp_path: Path) -> None:
+    async with coordinating(tmp_path) as coordinator:
+        await coordinator.running.create("t", partitions=AT_ONCE_MAX + 1)
+        producer = await coordinator.init()
+        await coordinator.add(producer, "t", *range(AT_ONCE_MAX + 1))
+        coordinator.produce(producer, AT_ONCE_MAX)
+        await coordinator.end(producer, commit=True)
+        await coordinator.until("CompleteCommit")
+        last = coordinator.running.broker.topics.existing("t").partition(AT_ONCE_MAX)
+        assert last.log.last_stable_offset == 2  # the record and its marker

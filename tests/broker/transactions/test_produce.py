@@ -125,7 +125,7 @@ async def test_a_coordinator_that_is_loading_is_reported_as_too_few_replicas(
     await add(running, producer, {"t": [0]})
     driver = transaction_coordination(running.broker)
     for index in driver.runtime.partitions():
-        driver._give_up(index)
+        driver.led.unload(index)
     assert await send(running, producer, version=version) is Code.NOT_ENOUGH_REPLICAS
 
 

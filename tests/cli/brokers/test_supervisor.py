@@ -17,8 +17,8 @@ import os, signal, sys
 number, port, how = sys.argv[1:4]
 port = port if port != "0" else "700" + number
 def ended(*_):
-    with open(os.environ["STORY"], "a") as story:
-        print("stopped", number, file=story)
+    with open(os.environ["STOPPED_LOG"], "a") as stopped_log:
+        print("stopped", number, file=stopped_log)
     sys.exit(0)
 signal.signal(signal.SIGTERM, ended)
 if how == "fails":
@@ -56,13 +56,13 @@ class Running:
     def __init__(self, directory: Path, *hows: str) -> None:
         script = directory / "broker.py"
         script.write_text(_BROKER)
-        self.story = directory / "story"
+        self.stopped_log = directory / "stopped"
         self.process = subprocess.Popen(
             [sys.executable, "-c", _SUPERVISOR, str(script), *hows],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "STORY": str(self.story), "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "STOPPED_LOG": str(self.stopped_log), "PYTHONUNBUFFERED": "1"},
         )
 
     def says(self) -> str:
@@ -79,7 +79,7 @@ class Running:
         return {int(line.split()[1]): int(line.split()[-1]) for line in lines}
 
     def stopped(self) -> list[str]:
-        return self.story.read_text().splitlines()
+        return self.stopped_log.read_text().splitlines()
 
     def end(self) -> None:
         self.process.kill()
@@ -147,7 +147,7 @@ def test_brokers_stop_when_their_supervisor_is_killed(three: Running) -> None:
     three.pids(3)
     three.says()
     three.process.kill()
-    until(lambda: three.story.exists() and len(three.stopped()) >= 3)
+    until(lambda: three.stopped_log.exists() and len(three.stopped()) >= 3)
     assert sorted(three.stopped()) == ["stopped 1", "stopped 2", "stopped 3"]
 
 

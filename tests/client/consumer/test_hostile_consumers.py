@@ -202,6 +202,7 @@ def test_what_was_garbled_once_is_fetched_again(behave: Behave, blocking: bool) 
     assert [message.offset for message in found] == [0, 1, 2]
 
 
+@pytest.mark.full
 def test_a_bomb_is_not_unpacked() -> None:
     problem = refusal({FETCH: fetches_give(bomb())}, blocking=False)
     assert isinstance(problem, Corrupt)

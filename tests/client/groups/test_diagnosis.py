@@ -197,6 +197,28 @@ SICK: list[tuple[str, GroupReport, str]] = [
         "c0 at 10.0.0.1, c1 at 10.0.0.1 and c2 at 10.0.0.1 sent no heartbeat",
     ),
     (
+        "session-timeout",
+        told(
+            rebalance(cause("LATE_HEARTBEAT", waited_ms=45_100, allowed_ms=45_000)), type="streams"
+        ),
+        "its group.streams.session.timeout.ms (at the broker) is 45 s",
+    ),
+    (
+        "topics-missing",
+        replace(
+            HEALTHY,
+            type="streams",
+            state="NotReady",
+            members=(member("c1", topics=("t", "orders")),),
+        ),
+        "no task is assigned: orders does not exist",
+    ),
+    (
+        "topics-wrong",
+        replace(HEALTHY, type="streams", state="NotReady"),
+        "do not have equally many partitions",
+    ),
+    (
         "late-to-join",
         told(rebalance(cause("LATE_JOIN", waited_ms=300_000, allowed_ms=300_000))),
         "did not join again within 5 min",

@@ -25,9 +25,9 @@ from barnabas.client.workers.window.window_state import WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.exactly_once_histories import live
 from tests.client.workers.transactional_worker import TransactionalWorker, Writing
-from tests.share import IN_FULL, run_seeds
+from tests.share import IN_FULL, run_seeds, share_of
 
-SEEDS = int(os.environ.get("SEEDS", "80" if IN_FULL else "16"))
+SEEDS = int(os.environ.get("SEEDS", "80" if IN_FULL else "8"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 8
 FOUND_WITHIN = 200
@@ -192,7 +192,7 @@ def seeds_for(mutant: type) -> range:
     return range(first, first + FOUND_WITHIN)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("mutant", share_of(MUTANTS), ids=lambda mutant: mutant.__name__)
 def test_the_histories_find_a_window_that(mutant: type) -> None:
     """Histories that find nothing wrong with these would prove nothing."""
     make = partial(window_with, mutant)
@@ -237,7 +237,7 @@ class EndsBeforeTheOffsets(Writing):
 
 @pytest.mark.parametrize(
     "mutant",
-    [TakesTheGenerationLate, TakesSilenceForAnAbort, EndsBeforeTheOffsets],
+    share_of([TakesSilenceForAnAbort, TakesTheGenerationLate, EndsBeforeTheOffsets]),
     ids=lambda mutant: mutant.__name__,
 )
 def test_the_histories_find_a_driver_that(

@@ -25,9 +25,9 @@ from barnabas.client.workers.window.window_partition import (
 from barnabas.client.workers.window.window_state import IntentSender, WindowState
 from barnabas.model.ids import TopicPartition
 from tests.client.workers.histories import live
-from tests.share import IN_FULL, run_seeds
+from tests.share import IN_FULL, run_seeds, share_of
 
-SEEDS = int(os.environ.get("SEEDS", "80" if IN_FULL else "16"))
+SEEDS = int(os.environ.get("SEEDS", "80" if IN_FULL else "8"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BLOCKS = 8
 FOUND_FROM, FOUND_WITHIN = 86, 300  # from where the rarest faults are found soon
@@ -153,7 +153,7 @@ def window_with(mutant: type, policy: Policy, counts: dict[str, int]) -> Window[
     return window
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("mutant", share_of(MUTANTS), ids=lambda mutant: mutant.__name__)
 def test_the_histories_find_a_window_that(mutant: type) -> None:
     """Histories that find nothing wrong with these would prove nothing."""
     make = partial(window_with, mutant)

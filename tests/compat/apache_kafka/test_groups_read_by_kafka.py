@@ -1,4 +1,4 @@
-"""What groups of both protocols leave in __consumer_offsets, decoded by Kafka's own tools."""
+"""What groups leave in __consumer_offsets, decoded by Kafka's own tools."""
 
 import json
 import re
@@ -9,7 +9,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.compat.apache_kafka.test_same_streams_requests import OPTIONS as STREAMS
+from tests.compat.apache_kafka.test_same_streams_requests import StreamsScript
 from tests.conftest import StartBroker
+from tests.support.caller import Caller
 from tests.support.java import Java
 from tests.waiting import until
 
@@ -107,3 +110,28 @@ def test_kafka_decodes_the_records_of_groups_of_both_protocols(
     # The member has left: nothing of it is kept, and the group's epoch has moved on.
     ends = dict(found)
     assert [ends[kind] for kind in (MEMBER, TARGET, CURRENT)] == [None] * 3
+
+
+def test_kafka_decodes_the_records_of_a_streams_group(
+    java_tools: Java, start_broker: StartBroker
+) -> None:
+    broker = start_broker(OPTIONS | STREAMS)
+    caller = Caller(broker)
+    script = StreamsScript(caller)
+    script.join("a")
+    script.join("b")
+    script.settle("a", "b")
+    script.say("b", -1)
+    caller.close()
+    broker.stop()
+    assert broker.data is not None
+    (log,) = (broker.data / "__consumer_offsets-0").glob("*.log")
+    found = dumped(java_tools, log)
+    last = {kind: value for kind, value in found if value is not None}
+    assert last.keys() == {"17", "19", "20", "21", "22", "23"}
+    assert last["17"]["lastAssignmentConfigs"] == [{"key": "num.standby.replicas", "value": "0"}]
+    assert last["19"]["processId"] == "process b"
+    parts = [(part["subtopologyId"], part["sourceTopics"]) for part in last["23"]["subtopologies"]]
+    assert parts == [("0", ["t"]), ("1", [])]
+    assert last["22"]["activeTasks"][0]["assignmentEpochs"]
+    assert [kind for kind, value in found if value is None] == ["22", "21", "19"]

@@ -500,7 +500,7 @@ def resources_listed(caller: Caller, topic: str) -> Any:
 
 @case
 def options_of_groups(caller: Caller, topic: str) -> Any:
-    """The interval of heartbeats is another one where tests start Kafka."""
+    """The intervals of heartbeats are others where tests start Kafka."""
     session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
     answers = [
         altered(caller, GROUP, topic, (session, SET, "50000"), (heartbeat, SET, "9000")),
@@ -518,6 +518,7 @@ def options_of_groups(caller: Caller, topic: str) -> Any:
     everything = [
         without_source(config) if config["name"] == heartbeat else config
         for config in described(caller, GROUP, topic)["configs"]
+        if config["name"] != "share.heartbeat.interval.ms"
     ]
     altered(caller, GROUP, topic, (session, DELETE, None), (heartbeat, DELETE, None))
     return answers, if_set, everything
@@ -578,9 +579,11 @@ def test_what_we_advertise_kafka_advertises_too(us: Caller, them: Caller) -> Non
 
 
 # Ours differ on purpose: defaults of our own, options that we cannot change yet, a number written
-# as Python does, two that we count in 32 bits.
+# as Python does, four that we count in 32 bits.
 OPTIONS_THAT_DIFFER = {
     "group.consumer.assignment.interval.ms",
+    "group.share.assignment.interval.ms",
+    "group.streams.assignment.interval.ms",
     "listeners",
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.max.bytes.per.second",
@@ -591,6 +594,8 @@ OPTIONS_THAT_DIFFER = {
     "sasl.enabled.mechanisms",
     "sasl.mechanism.inter.broker.protocol",
     "security.inter.broker.protocol",
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.replication.factor",
     "ssl.keystore.type",
     "ssl.truststore.type",
     "transaction.state.log.replication.factor",

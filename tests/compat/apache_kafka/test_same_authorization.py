@@ -13,28 +13,35 @@ from uuid import UUID
 import pytest
 
 from barnabas.broker.net.dispatch import BETWEEN_BROKERS
+from barnabas.coordinators.groups.streams.topics import StreamsStatus
 from barnabas.security.acl.rules import AclRule, Permission
 from barnabas.wire.apis import APIS, PRIVATE_FROM
-from barnabas.wire.messages import create_acls, delete_acls, describe_acls
+from barnabas.wire.messages import create_acls, delete_acls, describe_acls, metadata
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
+from barnabas.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from tests.broker.authorization.samples import SAMPLES, C, G, T, X, prefixed, rule
 from tests.compat.apache_kafka.authorized_requests import REQUESTS, RIGHTS, TOPICS
+from tests.coordinators.groups.streams.streams_world import subtopology, topology
 from tests.ports import free_ports
 from tests.process import KEPT, BrokerProcess
 from tests.support.caller import READY_S_MAX, Caller, comparable
 from tests.support.java import kafka_tools
 from tests.support.kafka import kafka_for_tests
+from tests.waiting import until
 
 PASSWORD = "alice-secret"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DENIALS = {T, G, C, X}
 LOGIN = {17, 36}
+DESCRIBE_SHARE_GROUP = 77  # by the topics that are assigned, which takes Kafka a second longer
 KEYS = [
     key
     for key in SAMPLES
-    if key < PRIVATE_FROM and key not in (*BETWEEN_BROKERS, *LOGIN) and SAMPLES[key].denied
+    if key < PRIVATE_FROM
+    and key not in (*BETWEEN_BROKERS, *LOGIN, DESCRIBE_SHARE_GROUP)
+    and SAMPLES[key].denied
 ]
 ANYTHING: dict[str, Any] = {
     "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1,
@@ -109,6 +116,12 @@ class Side:
 
     def answer(self, key: int, version: int) -> Any:
         return comparable(self.alice.ask(SAMPLES[key].make(version, self.id), version))
+
+    def has(self, topic: str) -> bool:
+        named = metadata.MetadataRequestTopic(name=topic)
+        request = metadata.MetadataRequest(topics=[named], allow_auto_topic_creation=False)
+        answer: Any = self.admin.ask(request, 12)
+        return not answer.topics[0].error_code
 
     def has_orders(self) -> None:
         """Allowed deletions delete it."""
@@ -234,6 +247,49 @@ def test_kafka_acls_adds_lists_and_removes_rules(us: Side) -> None:
     run("--remove", "--force", "--allow-principal", "User:alice", "--consumer", "--topic",
         "orders", "--group", "g-", "--resource-pattern-type", "prefixed")  # fmt: skip
     assert us.stored() == 1
+
+
+@pytest.mark.parametrize("right", ["CLUSTER CREATE kafka-cluster", "TOPIC CREATE {changelog}"])
+def test_internal_topics_need_the_right_of_the_member_to_create_them(
+    us: Side, them: Side, right: str
+) -> None:
+    ours, theirs = (_told_of_internal_topics(side, right) for side in (us, them))
+    assert ours == theirs
+    assert ours == (0, [StreamsStatus.MISSING_INTERNAL_TOPICS], True, False)
+
+
+def _told_of_internal_topics(side: Side, right: str) -> Any:
+    """What a member without the right is told, and whether there is a topic; with it there is."""
+    group = f"g-{right.split(' ', maxsplit=1)[0].lower()}"
+    changelog = f"{group}-s-changelog"
+    rights = [f"GROUP READ {group}", "TOPIC DESCRIBE orders", f"TOPIC DESCRIBE {changelog}"]
+    request = StreamsGroupHeartbeatRequest(
+        group_id=group,
+        member_id="m",
+        member_epoch=0,
+        endpoint_information_epoch=-1,
+        rebalance_timeout_ms=1_000,
+        process_id="p",
+        topology=topology(subtopology("0", ["orders"], changelogs=(changelog,))),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+
+    def is_created() -> bool:
+        side.alice.ask(request, 0)
+        return side.has(changelog)
+
+    side.has_orders()
+    side.set_rules([rule(each) for each in rights])
+    denied: Any = side.alice.ask(request, 0)
+    statuses = {each.status_code: each.status_detail for each in denied.status}
+    statuses.pop(StreamsStatus.ASSIGNMENT_DELAYED, None)
+    is_named = any(detail.count(changelog) > 1 for detail in statuses.values())
+    told = (denied.error_code, sorted(statuses), is_named, side.has(changelog))
+    side.set_rules([rule(each) for each in (*rights, right.format(changelog=changelog))])
+    until(is_created, lambda: side.alice.ask(request, 0))
+    return told
 
 
 @pytest.fixture(scope="module")

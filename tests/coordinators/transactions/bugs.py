@@ -93,7 +93,6 @@ def any_epoch_may_add(patch: Patch) -> None:
         return Code.NONE if code is Code.PRODUCER_FENCED and found is not None else code
 
     patch.setattr(adding, "check_producer", check_producer)
-    patch.setattr(shard, "check_producer", check_producer)
 
 
 def version_2_keeps_the_epoch_at_the_end(patch: Patch) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.coordinators.transactions.decision import Identity
 from barnabas.model.errors import Code, Failed
-from tests.coordinators.transactions.world import World, codes
+from tests.coordinators.transactions.world import ID, SHARD, World, codes
 
 
 def test_the_first_partition_opens_the_transaction() -> None:
@@ -110,6 +110,7 @@ def test_what_the_log_refuses_has_not_happened(refusal: Code, told: Code) -> Non
     world.journal.error = Failed(refusal)
     for version in (3, 4):
         assert set(codes(world.add(producer, {"t": [0, 1]}, version=version)).values()) == {told}
+    assert world.join(producer).code is told
     assert world.add_offsets(producer).code is told
     world.journal.error = None
     assert world.state() == "Empty"
@@ -150,3 +151,16 @@ def test_a_transaction_over_ten_thousand_partitions_is_kept_whole() -> None:
     world.start()
     assert sum(map(len, world.transaction().partitions.values())) == 10_000
     assert not world.markers
+
+
+def test_a_leader_on_the_same_broker_gets_the_answers_that_others_get() -> None:
+    world = World()
+    producer = world.new()
+    assert world.join(producer, {"t": [0, 1]}).code is Code.NONE
+    assert world.state() == "Ongoing"
+    assert world.transaction().client_version == 2
+    asked = {"t": frozenset((1, 2))}
+    shard = world.runtime.shard(SHARD)
+    for each in (producer, Identity(7, 0), Identity(producer.producer_id, 5)):
+        assert shard.verified(ID, each, asked) == world.verify(each, {"t": [1, 2]})
+        assert world.join(each, {"t": [0]}).code is world.add_code(each, {"t": [0]}, version=4)

@@ -15,9 +15,9 @@ from barnabas.coordinators.transactions.shard import TransactionShard
 from barnabas.coordinators.transactions.states import TransactionState
 from barnabas.model.errors import Code
 from tests.coordinators.transactions.group_histories import live
-from tests.share import IN_FULL
+from tests.share import IN_FULL, share_of
 
-HISTORIES = int(os.environ.get("HISTORIES", "2000" if IN_FULL else "60"))
+HISTORIES = int(os.environ.get("HISTORIES", "2000" if IN_FULL else "20"))
 SEEDS_TO_FIND_A_BUG = 400
 Patch = pytest.MonkeyPatch
 
@@ -155,7 +155,7 @@ BUGS: list[Callable[[Patch], None]] = [
 ]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", share_of(BUGS), ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(bug: Callable[[Patch], None], monkeypatch: Patch) -> None:
     bug(monkeypatch)
     for seed in range(SEEDS_TO_FIND_A_BUG):

@@ -206,6 +206,13 @@ class World:
             version,
         )
 
+    def join(self, producer: Identity, partitions: Named | None = None) -> Call:
+        """As a leader on the coordinator's broker asks."""
+        named = as_partitions(partitions or {"t": [0]})
+        return self._run(
+            lambda shard, caller: shard.join_partitions(ID, producer, named, caller, self.now), 5
+        )
+
     def add_code(self, producer: Identity, partitions: Named | None = None, **rest: Any) -> Code:
         return only_code(self.add(producer, partitions, **rest))
 

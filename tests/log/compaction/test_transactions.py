@@ -19,7 +19,7 @@ from barnabas.wire.batch import CONTROL, DELETE_HORIZON, BatchHeader, read_heade
 from barnabas.wire.control_records import EndMarker, marker_batch
 from tests.log.batches import NOW, PARTITION, new_log, open_directory, reopened
 from tests.log.compacting import KEYS_BYTES, compact, compacted, keyed, on_disk, put
-from tests.share import some
+from tests.share import STRIDE, some
 from tests.simulator.disk import Died, SimulatedDisk
 from tests.simulator.life_transactions import MARKER_KEYS, committed
 
@@ -386,7 +386,7 @@ def test_a_crash_at_any_step_leaves_readers_what_they_had(way: str) -> None:
             assert values(found, offset) == [each for each in left if each[0] >= offset], step
         if not died:
             break
-        step += 1
+        step += STRIDE
     assert step > 20
 
 

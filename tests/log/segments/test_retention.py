@@ -211,3 +211,28 @@ def test_a_power_loss_in_a_deletion_leaves_the_log_before_or_after_it(seed: int)
     assert left == before[len(before) - len(left) :]
     assert 5 in left
     assert again.end_offset == 6
+
+
+def test_segments_wait_until_their_records_are_in_the_table() -> None:
+    _, directory, log = made(retention_ms=1000, table_offsets={}, waiting_bytes_max=1 << 30)
+    fill(log, 6)
+    assert sweep(directory, log, NOW + 2000) == []
+    assert log.waiting_bytes == log.size
+    log.config.table_offsets = {PARTITION.partition: 3}  # the second segment has 2 and 3
+    causes = sweep(directory, log, NOW + 2000)
+    assert causes == ["retention.ms = 1000: its largest timestamp is 2000 ms old"]
+    assert (offsets(log), log.waiting_bytes) == ([2, 3, 4, 5], log.size)
+    log.config.table_offsets = {PARTITION.partition: 6}
+    assert len(sweep(directory, log, NOW + 2000)) == 2
+    assert (offsets(log), log.waiting_bytes, log.lost_segments) == ([], 0, 0)
+
+
+def test_segments_do_not_wait_for_their_table_while_the_log_is_too_large() -> None:
+    _, directory, log = made(retention_ms=1000, table_offsets={0: 1}, waiting_bytes_max=0)
+    fill(log, 6)
+    log.config.waiting_bytes_max = log.size - 1
+    (cause,) = sweep(directory, log, NOW + 2000)
+    assert "lake.retention.wait.bytes" in cause
+    assert "NOT in the table" in cause
+    assert (offsets(log), log.lost_segments) == ([2, 3, 4, 5], 1)
+    assert log.waiting_bytes == log.size

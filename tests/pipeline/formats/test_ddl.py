@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.pipeline.errors import OptionError
-from barnabas.pipeline.formats.ddl import check_columns_text
+from barnabas.pipeline.formats.ddl import check_columns_text, struct_type
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,13 @@ def test_a_mistake_is_one_line(text: str, said: str) -> None:
         check_columns_text(text, "valueSchema")
     assert str(refused.value).startswith("valueSchema: ")
     assert "\n" not in str(refused.value)
+
+
+def test_the_type_of_columns_is_made_without_java() -> None:
+    pytest.importorskip("pyspark")
+    text = "id long not null, `a b` decimal(10,2), c array<struct<x:int,y:map<string,date>>>"
+    found = struct_type(text)
+    assert found.simpleString() == (
+        "struct<id:bigint,a b:decimal(10,2),c:array<struct<x:int,y:map<string,date>>>>"
+    )
+    assert [field.nullable for field in found.fields] == [False, True, True]

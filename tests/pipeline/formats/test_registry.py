@@ -12,7 +12,7 @@ import pytest
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.formats.json_schema import json_schema_fields
 from barnabas.pipeline.formats.protobuf import message_path
-from barnabas.pipeline.formats.registry import HEADER
+from barnabas.pipeline.formats.registry import HEADER, latest_schema
 from barnabas.pipeline.formats.typed import columns_of, typed, typed_options
 from tests.pipeline.formats.test_typed import read
 from tests.pipeline.registry_server import GUID, running_registry
@@ -224,3 +224,18 @@ def test_the_way_to_a_message_is_read(frame: bytes, path: list[int], begin: int)
 def test_a_way_that_cannot_be_is_an_error_of_the_row(frame: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         message_path(FRAME + frame)
+
+
+def test_a_registry_that_is_down_is_one_line_and_makes_no_row_bad() -> None:
+    down = "http://127.0.0.1:1"
+    with pytest.raises(PipelineError, match=r"schema registry: .* did not answer: ") as refused:
+        latest_schema(down, "orders-value")
+    assert len(str(refused.value).splitlines()) == 1
+    pytest.importorskip("fastavro")
+    schema = {"type": "record", "name": "o", "fields": [{"name": "id", "type": "long"}]}
+    given = {
+        "valueFormat": "avro", "schemaRegistry": down, "subscribe": "orders",
+        "valueSchema": json.dumps(schema),
+    }  # fmt: skip
+    with pytest.raises(PipelineError, match="did not answer"):
+        read(given, LONG, [FRAME + b"\x0e"])

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from barnabas.pipeline.lake.pruning import Bound, bounds_of
+from barnabas.pipeline.lake.pruning import Bound, bounds_of, renamed
 
 
 class EqualTo(NamedTuple):
@@ -25,6 +25,12 @@ class In(EqualTo): ...
 
 
 class Not(EqualTo): ...
+
+
+class IsNotNull(NamedTuple):
+    """As Spark's, which adds it to a comparison with a column that may be null."""
+
+    attribute: tuple[str, ...]
 
 
 TIME = datetime(2026, 1, 2)
@@ -57,3 +63,8 @@ def test_a_file_is_skipped_only_if_no_row_can_pass() -> None:
     ]  # fmt: skip
     assert bound.may_overlap(None, None)
     assert Bound().may_overlap(1, 2)
+
+
+def test_filters_are_renamed_for_the_source_and_those_without_a_value_are_left_to_spark() -> None:
+    found = renamed([IsNotNull(("_offset",)), GreaterThan(("_offset",), 5), EqualTo(("id",), 5)])
+    assert found == [GreaterThan(("offset",), 5)]

@@ -11,6 +11,7 @@ from barnabas.client.blocking.admin import Admin
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline.errors import DataLoss, PipelineError
+from barnabas.pipeline.mirror import mirroring
 from barnabas.pipeline.mirror.copying import CopyTask, copy_range
 from barnabas.pipeline.mirror.mirroring import Mirroring, Round, mirror
 from barnabas.pipeline.mirror.translation import Copied
@@ -99,6 +100,43 @@ def test_records_options_and_partitions_are_as_in_the_source(
     with Admin(client(other)) as admin:
         set_ = {o.name: o.value for o in admin.topic_options(topic) if o.source == 1}
     assert set_ == {"retention.ms": "86400000000"}
+
+
+def test_a_table_of_the_source_is_none_of_the_target(
+    broker: BrokerProcess, other: BrokerProcess, topic: str
+) -> None:
+    """`lake.offsets` are offsets of one cluster: in the other one, retention would delete by them
+    what its own table does not have.
+    """
+    asked = {"lake": "delta", "lake.retention.wait": "true"}
+    with Admin(client(broker)) as here, Admin(client(other)) as there:
+        here.create_topic(topic, partitions=1, configs={**asked, "lake.offsets": "0:1000"})
+        copied(broker, other, topic)
+        assert not [each for each in there.topic_options(topic) if each.name in asked]
+        there.alter_topic(topic, put={**asked, "lake.offsets": "0:5"})
+        copied(broker, other, topic)
+        found = {each.name: each.value for each in there.topic_options(topic)}
+    assert found["lake.offsets"] == "0:5"
+
+
+def test_options_are_compared_from_time_to_time_not_in_each_round(
+    broker: BrokerProcess, other: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def retention() -> str | None:
+        with Admin(client(other)) as admin:
+            return {each.name: each.value for each in admin.topic_options(topic)}["retention.ms"]
+
+    with Admin(client(broker)) as admin:
+        admin.create_topic(topic, partitions=1, configs={"retention.ms": "86400000001"})
+        one = Mirroring(client(broker), client(other), name=topic, topics=[topic])
+        one.round()
+        one.round()
+        admin.alter_topic(topic, put={"retention.ms": "86400000002"})
+        one.round()
+        assert retention() == "86400000001"
+        monkeypatch.setattr(mirroring, "OPTIONS_EVERY_S", 0.0)
+        one.round()
+        assert retention() == "86400000002"
 
 
 def test_a_mirror_goes_on_where_it_stopped_and_finds_new_partitions(

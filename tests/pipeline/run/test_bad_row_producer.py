@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.client.blocking.admin import Admin
+from barnabas.client.group_metadata import GroupMetadata
 from barnabas.client.workers import dead_letter_headers as header_names
 from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline.errors import PipelineError
@@ -106,6 +107,25 @@ def test_a_driver_that_is_killed_in_a_batch_leaves_nothing_of_it(
     again.write(batch(topic, 0, 0, 10), rows(f"{topic}.dlq", 5))
     assert len(read(broker, f"{topic}.dlq")) == 5
     for each in (killed, again):
+        each.close()
+
+
+@pytest.mark.slow
+def test_a_new_checkpoint_does_not_wait_for_the_transaction_of_a_killed_driver(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """Its offsets are uncertain until that transaction ends, which may take five minutes."""
+    create(broker, topic, f"{topic}.dlq")
+    killed = driver(broker, topic)
+    killed._producer.begin_transaction()
+    killed._send(rows(f"{topic}.dlq", 1)[0])
+    offsets = {At(topic, 0): (10, -1, "q")}
+    killed._producer.send_offsets_to_transaction(offsets, GroupMetadata(f"{topic}.letters"))
+    client = {"bootstrap.servers": broker.bootstrap_servers, "default.api.timeout.ms": "20000"}
+    dlq = f"{topic}.dlq"
+    other = BadRowProducer(client, "another query", topic, dlq, {dlq: 1_048_588})
+    assert other.done(batch(topic, 0, 0, 10)) == {}
+    for each in (killed, other):
         each.close()
 
 

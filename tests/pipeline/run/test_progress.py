@@ -2,7 +2,7 @@
 
 import urllib.request
 
-from barnabas.pipeline.run.metrics import served
+from barnabas.pipeline.run.metrics import MeasuredRun, served
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 
 
@@ -24,7 +24,9 @@ def test_batches_add_up_by_query() -> None:
 def test_prometheus_reads_the_same_figures() -> None:
     progress = Progress()
     progress.batch(BatchProgress("orders.lake", 7, 100, 50, 3))
-    with served("orders", progress, "127.0.0.1", 0) as address:
+    progress.retrying = "no answer from 127.0.0.1:9092"
+    run = MeasuredRun("orders", progress, 1000)
+    with served(lambda: [run], "127.0.0.1", 0) as address:
         page = urllib.request.urlopen(address, timeout=60).read().decode()
     labels = '{pipeline="orders",query="orders.lake"}'
     for line in (
@@ -33,5 +35,7 @@ def test_prometheus_reads_the_same_figures() -> None:
         f"barnabas_pipeline_rows_per_second{labels} 2000.0",
         f"barnabas_pipeline_batch_seconds{labels} 0.05",
         f"barnabas_pipeline_lag{labels} 3.0",
+        'barnabas_pipeline_alert{alert="retrying",pipeline="orders"} 1.0',
+        'barnabas_pipeline_alert{alert="behind",pipeline="orders"} 0.0',
     ):
         assert line in page.splitlines()

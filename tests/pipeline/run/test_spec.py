@@ -216,6 +216,15 @@ def test_a_stream_to_a_topic_can_be_asked_to_write_exactly_once() -> None:
     assert parse(document(**stream)).delivery == "at_least_once"
 
 
+def test_the_brokers_decide_how_a_stream_is_written_unless_the_spec_does() -> None:
+    stream = document(kind="stream", sink={"topic": "out"})
+    assert parse(stream).delivery == "by_brokers"
+    for given in ("exactly_once", "at_least_once"):
+        assert parse({**stream, "delivery": given}).delivery == given
+    stream["sink"] = {"format": "console"}
+    assert parse(stream).delivery == "at_least_once"
+
+
 def test_a_mirror_copies_exactly_once_unless_it_is_asked_not_to() -> None:
     given = document(kind="mirror", sink={"servers": "other:9092"}, run={})
     given["source"] = {"servers": "h:9092", "topics": ["orders"]}

@@ -64,10 +64,12 @@ def test_a_process_of_its_own_is_nothing_to_submit_to() -> None:
         command("local[*]")
 
 
+@pytest.mark.full
 def test_what_is_sent_needs_no_package_that_a_cluster_may_lack(tmp_path: Path) -> None:
     path = tmp_path / "spec.yml"
     path.write_text(json.dumps(document("yarn")))
     prepare(path, parse(document("yarn")), tmp_path)
+    assert (tmp_path / "orders-lake.json").stat().st_mode & 0o777 == 0o600  # it may have a login
     assert json.loads((tmp_path / "orders-lake.json").read_text()) == document("yarn")
     with tarfile.open(tmp_path / "barnabas-package.tar") as archive:
         archive.extractall(tmp_path / "package", filter="data")

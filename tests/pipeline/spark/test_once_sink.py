@@ -10,11 +10,12 @@ import pytest
 from barnabas.coordinators.groups.records import partition_of
 from barnabas.model.errors import KafkaError
 from barnabas.pipeline.errors import PipelineError
+from barnabas.pipeline.run.outage import is_outage
 from barnabas.pipeline.spark import brokers as clusters
 from barnabas.pipeline.spark.group_committer import task_id
 from barnabas.pipeline.spark.once_sink import OnceSink, TaskAttempt
 from barnabas.pipeline.spark.options import sink_options
-from tests.conftest import broker_with
+from tests.conftest import StartBroker, broker_with
 from tests.pipeline.spark.once import SparkQuery, committed, create, rows
 
 pytestmark = pytest.mark.slow
@@ -272,7 +273,45 @@ def test_on_kafka_what_cannot_be_done_once_is_refused(
     missing = query.options()
     del missing["checkpointLocation"]
     with pytest.raises(PipelineError, match="checkpointLocation"):
-        OnceSink(sink_options(missing))
+        OnceSink(sink_options(missing)).prepare()
+
+
+def test_on_kafka_a_stage_that_is_run_again_writes_nothing_over_its_first_run(
+    kafka: Any, topic: str, tmp_path: Path
+) -> None:
+    """It counts attempts from 0 again. The rows come in another order, with the sequence numbers of
+    those that are in the topic: the broker would take them for repetitions.
+    """
+    query = started(kafka.bootstrap_servers, topic, tmp_path)
+    sink = query.started()
+    query.task(sink, 0, 0, rows(0, 2, partition=0))  # another task has lost its shuffled rows
+    with pytest.raises(PipelineError, match="an earlier run of this one") as refused:
+        query.task(sink, 0, 0, rows(2, 0, partition=0))
+    assert is_outage(refused.value)  # a continuous pipeline begins the batch again
+    again = query.started()
+    query.sink().commit([query.task(again, 0, 0, rows(2, 0, partition=0))], 0)
+    check(query, 0, 2)
+
+
+def test_a_task_that_does_not_know_its_query_is_refused(
+    ours: str, topic: str, tmp_path: Path
+) -> None:
+    """Queries without a name would share the number of their last batch."""
+    query = started(ours, topic, tmp_path)
+    sink = query.started()
+    with pytest.raises(PipelineError, match="does not name the query"):
+        sink.write(iter([rows(0)]), TaskAttempt(None, 0, 0, 0))
+
+
+def test_an_abort_without_brokers_hides_no_other_error(
+    start_broker: StartBroker, topic: str, tmp_path: Path
+) -> None:
+    """Spark makes another writer for it, and reports nothing but its failure if it fails."""
+    broker = start_broker()
+    query = started(broker.bootstrap_servers, topic, tmp_path)
+    report = query.task(query.started(), 0, 0, rows(0))
+    broker.kill()
+    query.sink(**{"kafka.default.api.timeout.ms": "500"}).abort([report])
 
 
 def test_acks_other_than_all_are_refused(ours: str, topic: str, tmp_path: Path) -> None:

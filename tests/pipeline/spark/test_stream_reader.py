@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 
 from barnabas.client.blocking.admin import Admin
 from barnabas.model.ids import TopicPartition as At
@@ -147,6 +148,21 @@ def test_a_trigger_waits_for_enough_records_but_not_for_ever(
     assert latest(patient, {topic: {"0": 5}}) == {topic: {"0": 15}}
     hasty = reader(broker, topic, minOffsetsPerTrigger="100", maxTriggerDelay="0ms")
     assert latest(hasty, {topic: {"0": 14}}) == {topic: {"0": 15}}
+
+
+def test_a_trigger_may_be_limited_in_bytes(broker: BrokerProcess, topic: str) -> None:
+    create(broker, topic, 2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(200):
+        producer.produce(topic, b"x" * 1000, partition=number % 2)
+    assert producer.flush(60) == 0
+    stream = reader(broker, topic, maxBytesPerTrigger="50000", startingOffsets="earliest")
+    first = latest(stream, {topic: {"0": 0, "1": 0}})
+    assert 40 <= sum(first[topic].values()) <= 50
+    both = reader(broker, topic, maxBytesPerTrigger="50000", maxOffsetsPerTrigger="10")
+    assert latest(both, {topic: {"0": 0, "1": 0}}) == {topic: {"0": 5, "1": 5}}
+    wide = reader(broker, topic, maxBytesPerTrigger="50000000")
+    assert latest(wide, {topic: {"0": 0, "1": 0}}) == {topic: {"0": 100, "1": 100}}
 
 
 def test_available_now_stops_at_what_there_was(broker: BrokerProcess, topic: str) -> None:

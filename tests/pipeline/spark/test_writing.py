@@ -1,16 +1,20 @@
 """Rows of Arrow into topics, without Spark: what a task does, while brokers come and go."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from barnabas.client.blocking.admin import Admin
+from barnabas.model.errors import Code
+from barnabas.model.ids import TopicPartition
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.spark import brokers as clusters
 from barnabas.pipeline.spark.offsets import OffsetRange
 from barnabas.pipeline.spark.options import sink_options
 from barnabas.pipeline.spark.reading import Task, read_task
+from barnabas.pipeline.spark.sending import BatchSender, PackedBatch
 from barnabas.pipeline.spark.writing import Writing
 from tests.conftest import StartBroker
 from tests.process import BrokerProcess
@@ -211,3 +215,17 @@ def test_tasks_at_the_same_time_never_share_a_producer_id(
     outer = write(servers, nested(), topic=topic)
     assert outer.producer_id != inner[0].producer_id
     assert len(read(servers, topic, 0, 12)) == 12
+
+
+def test_a_partition_whose_offsets_are_unknown_was_written_to(broker: BrokerProcess) -> None:
+    """A broker that does not know the offset of a repeated batch any more says -1. On Apache Kafka,
+    the commit of a batch needs to know its partitions.
+    """
+    sender = BatchSender(clusters.opened({"bootstrap.servers": broker.bootstrap_servers}))
+    at = TopicPartition("orders", 0)
+    repeated = SimpleNamespace(error_code=Code.DUPLICATE_SEQUENCE_NUMBER, base_offset=-1)
+    assert sender._judge(PackedBatch(at, bytearray(), 3), repeated) is None
+    assert sender.written == {at: (-1, -1)}
+    new = SimpleNamespace(error_code=Code.NONE, base_offset=7)
+    assert sender._judge(PackedBatch(at, bytearray(), 3), new) is None
+    assert sender.written == {at: (7, 9)}

@@ -158,7 +158,7 @@ def does_not_look_again_after_a_gap() -> list[Change]:
 @bug()
 def leaves_dead_leaders_where_they_are() -> list[Change]:
     """A new controller takes over what its predecessor knew, and sees no reason to elect."""
-    return [(takeover, "after_loss", lambda *_, **__: None)]
+    return [(takeover, "_after_absence", lambda tenure: ())]
 
 
 @bug()

@@ -14,6 +14,7 @@ def says_synced_and_is_not() -> list[Change]:
 
     def flush(self: OpenLogDirectory, log: Any) -> DeferredReply[str]:
         later: DeferredReply[str] = DeferredReply()
+        log.durability.durable_offset = log.end_offset
         later.set("")
         return later
 
@@ -26,7 +27,8 @@ def followers_do_not_sync() -> list[Change]:
     from barnabas.broker.replicas import fetcher
 
     async def flush(followed: Any) -> None:
-        """Later, perhaps."""
+        log = followed.partition.log
+        log.durability.durable_offset = log.end_offset
 
     return [(fetcher, "flush", flush)]
 

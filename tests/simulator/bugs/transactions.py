@@ -5,7 +5,7 @@ The hazards are those of the list that transactions were built against: T1 and s
 
 from typing import Any
 
-from barnabas.broker.transactions import coordination as transaction_coordination
+from barnabas.broker.transactions.coordination import TransactionCoordination
 from barnabas.client.consumer.decoding import Aborted
 from barnabas.client.producer.transactions import Transactions
 from barnabas.coordinators.groups.offsets.pending import PendingOffsets
@@ -109,11 +109,11 @@ def answers_for_transactions_while_it_loads() -> list[Change]:
     """A coordinator decides without having read all of its log."""
 
     def load(self: Any, index: int, partition: Any) -> Any:
-        self._loaded(index, 0)
+        self.led.finish_loading(index, 0)
         return real(self, index, partition)
 
-    real = transaction_coordination.TransactionCoordination._load
-    return [(transaction_coordination.TransactionCoordination, "_load", load)]
+    real = TransactionCoordination.load
+    return [(TransactionCoordination, "load", load)]
 
 
 @bug(transactions=True)

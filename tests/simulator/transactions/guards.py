@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.partition import Partition
+from barnabas.coordinators.runtime import Stage
 from barnabas.coordinators.transactions.records import decode
 from barnabas.coordinators.transactions.shard import TransactionShard
 from barnabas.coordinators.transactions.transaction import NO_EPOCH, Transaction
 from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
-from tests.simulator.transactions.history import History, Stability
+from tests.simulator.transactions.history import History
 from tests.simulator.truth import Committed, Keyed, Violation, records_of
 
 if TYPE_CHECKING:
@@ -51,14 +52,13 @@ class TransactionGuards:
 
     def look(self, who: str, broker: Broker) -> None:
         coordination = broker.transactions
-        if coordination is None or coordination._topic is None:
+        if coordination is None or coordination.led.topic is None:
             return
-        runtime = coordination.runtime
-        for index in runtime.partitions():
-            if not runtime.is_active(index):
+        for index, context in tuple(coordination.runtime._contexts.items()):
+            if context.stage is not Stage.ACTIVE:
                 continue
-            shard = runtime.any_shard(index)
-            partition = coordination._topic.partitions[index]
+            shard = context.shard
+            partition = coordination.led.topic.partitions[index]
             looked = self._looked.get((who, index))
             if looked is None or looked.shard is not shard:
                 looked = self._looked[who, index] = _Looked(shard)
@@ -113,17 +113,15 @@ class TransactionGuards:
         so nothing that readers see can change."""
         self._read_back[who, partition.name] = partition.log, partition.log.end_offset
 
-    def _last_stable(self, who: str, partition: Partition, stability: Stability) -> int:
-        log, name = partition.log, partition.name
-        mark = log.high_watermark
-        opened, end = self._read_back.get((who, name), (log, 0))
-        ended = [
-            record.producer
-            for record in (records_of(log, mark, end) if opened is log and mark < end else ())
-            if record.ends is not None
-        ]
-        found = [each[0] for key, each in stability.open.items() if key not in ended]
-        return min([mark, *found])
+    def _ended_early(self, who: str, partition: Partition, start: int) -> dict[int, bool]:
+        """By producer: what the first marker from `start` on says, in a log read back."""
+        log = partition.log
+        opened, end = self._read_back.get((who, partition.name), (log, 0))
+        ended: dict[int, bool] = {}
+        for record in records_of(log, start, end) if opened is log and start < end else ():
+            if record.ends is not None:
+                ended.setdefault(record.producer, record.ends)
+        return ended
 
     def look_at_stability(self, who: str, partition: Partition, committed: Committed) -> None:
         log, name, epoch = partition.log, partition.name, partition.leader_epoch
@@ -142,10 +140,16 @@ class TransactionGuards:
                 f" in epoch {epoch}"
             )
         stability = self._history.partitions.get(name)
-        if stability is None or mark != committed.end:
+        if stability is None:
+            return
+        ended = self._ended_early(who, partition, max(mark, committed.end))
+        for producer, commit in ended.items():
+            self._history.ends_soon(name, producer, commit)
+        if mark != committed.end:
             return
         expected = stability.last_stable(mark)
-        if not expected <= stable <= self._last_stable(who, partition, stability):
+        still_open = [each[0] for key, each in stability.open.items() if key not in ended]
+        if not expected <= stable <= min([mark, *still_open]):
             raise Violation(
                 f"{name}: the last stable offset of {who} is {stable}, with the high watermark"
                 f" {mark}; {expected} is right"

@@ -57,7 +57,17 @@ class Stability:
     fates: list[Fate] = field(default_factory=list)
     open: dict[int, list[int]] = field(default_factory=dict)  # by producer: offsets
     owners: dict[int, str] = field(default_factory=dict)  # by offset: the key of the attempt
+    soon: dict[int, bool] = field(default_factory=dict)  # by offset: readers may know already
     aborts: int = 0
+
+    def fate(self, offset: int) -> Fate | None:
+        """As readers may see it; None: not committed."""
+        if offset >= len(self.fates):
+            return None
+        commit = self.soon.get(offset)
+        if commit is not None:
+            return Fate.COMMITTED if commit else Fate.ABORTED
+        return self.fates[offset]
 
     def last_stable(self, high_watermark: int) -> int:
         first = min((offsets[0] for offsets in self.open.values()), default=high_watermark)
@@ -130,9 +140,20 @@ class History:
             )
         stability.aborts += not commit
         for offset in offsets:
+            if stability.soon.pop(offset, commit) != commit:
+                raise Violation(
+                    f"{at}: offset {offset} is {_word(commit)}; a leader with an uncommitted marker"
+                    f" showed readers that it is {_word(not commit)}"
+                )
             stability.fates[offset] = Fate.COMMITTED if commit else Fate.ABORTED
         for key in owners:
             self._decided(self.attempts[key], at, commit)
+
+    def ends_soon(self, at: TopicPartition, producer: int, commit: bool) -> None:
+        """A leader shows readers the end of a transaction whose marker is not committed."""
+        stability = self.partitions[at]
+        for offset in stability.open.get(producer, ()):
+            stability.soon.setdefault(offset, commit)
 
     def _decided(self, attempt: Attempt, at: TopicPartition, commit: bool) -> None:
         for other, decided in attempt.decided.items():
@@ -171,20 +192,18 @@ class History:
 
     def was_read(self, reader: str, at: TopicPartition, offset: int, value: bytes) -> None:
         """By one that reads committed records only, from the beginning on."""
-        fates = self.partitions[at].fates
-        if offset >= len(fates) or fates[offset] not in VISIBLE:
-            fate = fates[offset].value if offset < len(fates) else "not committed"
-            raise Violation(f"{at}: {reader} read {value!r} at offset {offset}, which is {fate}")
+        fate = self.partitions[at].fate(offset)
+        if fate not in VISIBLE:
+            raise Violation(f"{at}: {reader} read {value!r} at offset {offset}, {_which_is(fate)}")
         self.passed(reader, at, self._positions.get((reader, at), 0), offset)
         self._positions[reader, at] = offset + 1
 
     def passed(self, reader: str, at: TopicPartition, start: int, end: int) -> None:
         """It gets nothing of these: so there is nothing to get."""
-        fates = self.partitions[at].fates
         for offset in range(start, end):
-            if offset >= len(fates) or fates[offset] in (*VISIBLE, Fate.OPEN):
-                fate = fates[offset].value if offset < len(fates) else "not committed"
-                raise Violation(f"{at}: {reader} left out offset {offset}, which is {fate}")
+            fate = self.partitions[at].fate(offset)
+            if fate not in (Fate.MARKER, Fate.ABORTED):
+                raise Violation(f"{at}: {reader} left out offset {offset}, {_which_is(fate)}")
 
     def has_read_all(self, reader: str) -> bool:
         return all(
@@ -270,6 +289,10 @@ def _owner(at: TopicPartition, record: Keyed) -> str:
     assert isinstance(known, OffsetRecord)
     assert known.value is not None
     return known.value.metadata
+
+
+def _which_is(fate: Fate | None) -> str:
+    return f"which is {'not committed' if fate is None else fate.value}"
 
 
 def _word(commit: bool) -> str:

@@ -1,12 +1,8 @@
 """Brokers, a writer that never stops, a driver with its pipelines, and how they are killed."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -17,51 +13,38 @@ from confluent_kafka import Producer
 from barnabas.client.blocking.admin import Admin
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.model.ids import TopicPartition as At
-from tests.process import BrokerProcess, running_broker
+from tests.process import KEPT, BrokerProcess, running_broker
 from tests.spark.kills import truth
-from tests.support.cache import ROOT
-from tests.support.kafka import kafka_for_tests
+from tests.spark.kills.processes import DriverProcess, descendants, kill
+from tests.spark.kills.subjects import (
+    COPIES,
+    KAFKA_SINK,
+    READERS,
+    REFUSED,
+    SINK,
+    TOPIC,
+    Pipelines,
+    Subject,
+)
+from tests.support import kafka
+from tests.support.s3 import BUCKET, S3Server
 
-TOPIC = "orders"
 PARTITIONS = 3
 KEYS = 40
 POISON_EVERY = 7
-DEAD = "orders.dlq"
-READERS = "readers"
-LAKES = ("parquet", "delta", "latest")
-TABLES, SINK, KAFKA_SINK = "tables", "sink", "kafka-sink"
-COPIES = "copies"  # the topic of the sink
 _PER_S = 100
-_UP_S_MAX = 240
+_UP_S_MAX = 600  # a crowded machine
 _END_S_MAX = 300
 _LAST_RUNS_MAX = 5
-
-
-def descendants(pid: int) -> list[int]:
-    """Children first, each with its own."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(child) for child in task.read_text().split()]
-        except OSError:
-            continue
-        for child in children:
-            found += [child, *descendants(child)]
-    return found
-
-
-def kill(pids: list[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+_ROUNDS_PER_UPKEEP = 10
+KINDS = ("driver", "executor", "broker", "kafka", "store", "two drivers", "checkpoint")
+_NO_EXECUTOR = "started no executor"
+_BACKUP = "backup"
+_SECOND = "second"
 
 
 class Arena:
-    """One long life of a few pipelines, on one master. `what`: lakes and mirrors, or a stream that
-    writes exactly once into a topic of Barnabas or of Apache Kafka.
-    """
+    """One long life of the pipelines of a subject, on one master."""
 
     def __init__(
         self,
@@ -69,11 +52,16 @@ class Arena:
         master: str,
         random: Random,
         workers: list[int],
-        what: str = TABLES,
+        subject: Subject,
+        store: S3Server | None = None,
+        only: Sequence[str] = (),
     ) -> None:
-        self._what = what
-        self._lakes = LAKES if what == TABLES else ()
-        self._target: BrokerProcess | None = None
+        self._only = only
+        self._subject = subject
+        self._store = store
+        self._brokers: list[BrokerProcess] = []
+        self._kafka: tuple[Path, int] | None = None
+        self._kafka_broker: kafka.KafkaBroker | None = None
         self._directory = directory
         self._master = master
         self._random = random
@@ -82,43 +70,60 @@ class Arena:
         self._stop = Event()
         self._watched: list[BaseException] = []
         self._threads: list[Thread] = []
-        self._driver: subprocess.Popen[bytes] | None = None
-        self._log = directory / "driver.log"
-        self._from = 0  # where the log of this driver begins
-        self._executors_killed = 0
+        self._driver: DriverProcess | None = None
+        self._second: DriverProcess | None = None
+        self._may_end = False  # something was done that ends a driver
+        self._has_backup = False
+        self._rounds = 0
         self.kills: Counter[str] = Counter()
 
     def __enter__(self) -> "Arena":
         self._directory.mkdir(parents=True, exist_ok=True)
-        here = self._up.enter_context(running_broker(self._directory / "source"))
-        self.source = self.twin = here.bootstrap_servers
-        if self._what == KAFKA_SINK:
-            kafka = self._up.enter_context(kafka_for_tests(self._directory / "target"))
-            self.target = kafka.bootstrap_servers
-        else:
-            self._target = self._up.enter_context(running_broker(self._directory / "target"))
-            self.target = self._target.bootstrap_servers
-        if self._what == TABLES:
-            twin = self._up.enter_context(running_broker(self._directory / "twin"))
-            self.twin = twin.bootstrap_servers
-        else:
-            with Admin({"bootstrap.servers": self.target}) as admin:
+        self._up.callback(self._end_drivers)
+        source = self._start_broker("source")
+        targets: dict[str, str] = {}
+        if SINK in self._subject.sinks:
+            targets[SINK] = self._start_broker("target")
+        if KAFKA_SINK in self._subject.sinks:
+            self._kafka = kafka.prepare(self._directory / "kafka", KEPT)
+            self._up.callback(self._stop_kafka)
+            self._kafka_broker = kafka.start(*self._kafka, kafka.SHORT_LIVED)
+            targets[KAFKA_SINK] = self._kafka_broker.bootstrap_servers
+        for servers in targets.values():
+            with Admin({"bootstrap.servers": servers}) as admin:
                 admin.create_topic(COPIES, partitions=PARTITIONS)
-        with Admin({"bootstrap.servers": self.source}) as admin:
+        if self._subject.mirrors:
+            targets["mirror"] = self._start_broker("target")
+            targets["mirror-twin"] = self._start_broker("twin")
+        self._source = source
+        bucket = f"s3://{BUCKET}"
+        self.pipelines = Pipelines(self._subject, self._directory, source, targets, bucket)
+        with Admin({"bootstrap.servers": source}) as admin:
             admin.create_topic(TOPIC, partitions=PARTITIONS)
         for task in (self._write, self._watch):
             self._threads.append(Thread(target=self._guarded, args=(task,), daemon=True))
             self._threads[-1].start()
         return self
 
+    def _start_broker(self, name: str) -> str:
+        started = self._up.enter_context(running_broker(self._directory / name))
+        self._brokers.append(started)
+        return started.bootstrap_servers
+
+    def _stop_kafka(self) -> None:
+        if self._kafka_broker is not None:
+            self._kafka_broker.stop()
+
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        if self._driver is not None:
-            kill([self._driver.pid, *descendants(self._driver.pid)])
-            self._driver.wait()
         self._up.close()
+
+    def _end_drivers(self) -> None:
+        for driver in (self._driver, self._second):
+            if driver is not None:
+                driver.kill()
 
     # --- what goes on all the time ---
 
@@ -129,7 +134,7 @@ class Arena:
             self._watched.append(problem)
 
     def _write(self) -> None:
-        producer = Producer({"bootstrap.servers": self.source, "linger.ms": 5})
+        producer = Producer({"bootstrap.servers": self._source, "linger.ms": 5})
         number = 0
         while not self._stop.wait(0.1):
             for _ in range(_PER_S // 10):
@@ -145,21 +150,25 @@ class Arena:
     def _watch(self) -> None:
         """Groups are looked at while everything runs, and while nothing does."""
         while not self._stop.wait(0.2):
-            for lake in self._lakes:
+            self._check_groups()
+
+    def _check_groups(self) -> None:
+        if self._subject.mirrors:  # no checkpoint is ever restored there
+            for lake in self._subject.lakes:
                 checkpoint = self._directory / f"state-{lake}" / "lake"
-                truth.check_group(self.source, f"lake-{lake}", checkpoint)
+                truth.check_group(self._source, f"lake-{lake}", checkpoint)
 
     # --- a round ---
 
     def round(self) -> str:
-        """Somebody is killed; what must be true is looked at."""
-        if self._driver is None or self._driver.poll() is not None:
+        """Something is killed; what must be true is looked at."""
+        self._rounds += 1
+        if self._driver is None or self._driver.exit_code is not None:
             self._start("300ms")
         self._move_readers()
-        kinds = ["driver", "driver", "executor"]
-        whom = self._random.choice(kinds + ["broker"] * (self._what == SINK))
+        whom = self._random.choice(self._kinds())
         if whom != "driver" or self._random.random() < 0.75:
-            self._await_batches(self._random.randint(1, 8))
+            self._await_batches(self._random.randint(1, 5))
             time.sleep(self._random.random())
         else:
             time.sleep(self._random.random() * 10)  # it may still be starting
@@ -167,60 +176,140 @@ class Arena:
             "driver": self._kill_driver,
             "executor": self._kill_executor,
             "broker": self._kill_broker,
+            "kafka": self._kill_kafka,
+            "store": self._kill_store,
+            "two drivers": self._run_two_drivers,
+            "checkpoint": self._restore_checkpoint,
         }
         said = kills[whom]()
         self.kills[said] += 1
         self.check(whole=False)
+        if self._store is not None and self._rounds % _ROUNDS_PER_UPKEEP == 0:
+            self.pipelines.maintain(all_=False)
         return said
 
+    def _kinds(self) -> list[str]:
+        kinds = ["driver", "driver", "executor"]
+        if not self._subject.mirrors:
+            kinds += ["driver", "executor", "broker", "two drivers", "checkpoint"]
+        kinds += ["kafka"] * (self._kafka is not None) + ["store"] * (self._store is not None)
+        if not self._only:
+            return kinds
+        chosen = [kind for kind in kinds if kind in self._only]
+        if not chosen:
+            raise ValueError(f"--kill: these pipelines have {', '.join(sorted(set(kinds)))}")
+        return chosen
+
     def _kill_driver(self) -> str:
-        driver = self._driver
-        assert driver is not None
-        family = descendants(driver.pid)
+        assert self._driver is not None
         way = self._random.choice(["all", "python", "java"])
-        kill({"all": [driver.pid, *family], "python": [driver.pid], "java": family[:1]}[way])
-        if way == "java":
-            kill([driver.pid])  # it is of no use any more
-        driver.wait()
+        self._driver.kill(way)
         self._driver = None
+        if not self._subject.mirrors and self._random.random() < 0.3:
+            for sinks in (True, False):
+                self.pipelines.copy_checkpoints(_BACKUP, sinks=sinks)
+            self._has_backup = True
         return f"driver ({way})"
 
     def _kill_executor(self) -> str:
-        driver = self._driver
-        assert driver is not None
+        assert self._driver is not None
         executors = [each for worker in self._workers for each in descendants(worker)]
         if not self._workers:  # local: Java's children, which run what is Python
-            executors = descendants(driver.pid)[1:]
+            executors = self._driver.children()[1:]
         if executors:
             kill([self._random.choice(executors)])
-        self._executors_killed += 1
+        self._may_end = True
         return "executor"
 
     def _kill_broker(self) -> str:
-        assert self._target is not None
-        self._target.restart()
-        self._executors_killed += 1  # a batch may fail
-        return "broker"
+        self._may_end = True  # a batch may fail
+        which = self._random.randrange(len(self._brokers))
+        broker = self._brokers[which]
+        broker.kill()
+        broker.start()
+        return f"broker ({'target' if which else 'source'})"
+
+    def _kill_kafka(self) -> str:
+        assert self._kafka_broker is not None
+        assert self._kafka is not None
+        self._may_end = True
+        self._kafka_broker.process.kill()
+        self._kafka_broker.process.wait()
+        time.sleep(self._random.choice([0.0, 1.0, 5.0]))
+        self._kafka_broker = kafka.start(*self._kafka, kafka.SHORT_LIVED)
+        return "broker (Apache Kafka)"
+
+    def _kill_store(self) -> str:
+        assert self._store is not None
+        self._may_end = True
+        self._store.kill()
+        time.sleep(self._random.choice([0.0, 1.0, 5.0]))
+        self._store.start()
+        return "store"
+
+    def _run_two_drivers(self) -> str:
+        """Of the same pipelines: on the same checkpoints, or with copies of those of lakes, as on
+        another machine. Then one of the two is killed, and the other may have ended by itself.
+        """
+        self._may_end = True
+        state, said = "state", "two drivers"
+        if self._subject.lakes and self._random.random() < 0.5:
+            state, said = _SECOND, "two drivers (copied checkpoint)"
+            self.pipelines.copy_checkpoints(_SECOND, sinks=False)
+        specs = self.pipelines.specs("300ms", state)
+        second = self._second = self._launch(specs, "second.log")
+        batches = self._random.randint(1, 5)
+        deadline = time.monotonic() + _UP_S_MAX
+        while second.exit_code is None and second.batches() < batches:
+            if time.monotonic() > deadline:
+                raise truth.Untrue(f"no batch in {_UP_S_MAX} s:\n{second.tail()}")
+            time.sleep(0.05)
+        if _NO_EXECUTOR in second.tail():
+            raise truth.Untrue(f"the second driver did not run at the same time:\n{second.tail()}")
+        if self._random.random() < 0.5 and self._driver is not None:
+            self._driver.kill()
+            self._driver = None
+            time.sleep(self._random.random() * 2)  # the other one goes on alone
+        second.kill()
+        return said
+
+    def _restore_checkpoint(self) -> str:
+        """Lakes continue; a stream with an older checkpoint stops, and writes nothing twice."""
+        if self._driver is not None:
+            self._driver.kill()
+            self._driver = None
+        if self._subject.sinks and self._has_backup:
+            self._start_stale_sinks()
+        if not self._subject.lakes:
+            return "older checkpoint"
+        if not self._has_backup or self._random.random() < 0.5:
+            self.pipelines.restore_checkpoints("no such copy", sinks=False)
+            return "deleted checkpoint"
+        self.pipelines.restore_checkpoints(_BACKUP, sinks=False)
+        return "older checkpoint"
+
+    def _start_stale_sinks(self) -> None:
+        """With the older checkpoints, until all is copied or refused; then with the newest."""
+        self.pipelines.copy_checkpoints("newest", sinks=True)
+        self.pipelines.restore_checkpoints(_BACKUP, sinks=True)
+        for name in self._subject.sinks:
+            spec = self.pipelines.specs("available_now")[name]
+            stale = self._second = self._launch({name: spec}, "stale.log")
+            deadline = time.monotonic() + _UP_S_MAX
+            while stale.exit_code is None:
+                if time.monotonic() > deadline:
+                    raise truth.Untrue(f"no end with an older checkpoint:\n{stale.tail()}")
+                time.sleep(0.1)
+            if stale.exit_code == 0:  # the copy was the newest: it goes on from there
+                self.pipelines.copy_checkpoints("newest", sinks=True, only=name)
+            elif REFUSED not in stale.tail():
+                raise truth.Untrue(f"{name}, with an older checkpoint:\n{stale.tail()}")
+        self.pipelines.restore_checkpoints("newest", sinks=True)
 
     def check(self, *, whole: bool) -> None:
         if self._watched:
             raise self._watched[0]
-        if self._what != TABLES:
-            copies = truth.committed_values(self.target, COPIES)
-            truth.check_sink(copies, truth.read(self.source, TOPIC), whole=whole)
-            return
-        columns = ("_partition", "_offset", "value")
-        good = truth.parquet_rows(self._directory / "lake-parquet")
-        bad = truth.dead_rows(self.source, DEAD)
-        every = truth.delta_rows(self._directory / "lake-delta", columns)
-        source = truth.read(self.source, TOPIC)  # after the lakes: it has all that is there
-        truth.check_lake("parquet and dead letters", good + bad, source, whole=whole)
-        truth.check_lake("delta", every, source, whole=whole)  # type: ignore[arg-type]
-        if whole:
-            latest = truth.delta_rows(self._directory / "lake-latest", ("key", "value"))
-            truth.check_latest("latest", latest, truth.read(self.source, TOPIC))
-        truth.check_mirror(self.source, self.target, TOPIC, READERS, whole=whole)
-        truth.check_identical(self.source, self.twin, TOPIC, whole=whole)
+        self.pipelines.check(whole=whole)
 
     def finish(self) -> int:
         """All is read to the end, and looked at; how many records there were."""
@@ -230,115 +319,55 @@ class Arena:
         for thread in self._threads:
             thread.join()
         for _ in range(_LAST_RUNS_MAX):
-            self._start("available_now")
-            driver = self._driver
-            assert driver is not None
+            driver = self._driver = self._launch(
+                self.pipelines.specs("available_now"), "driver.log"
+            )
             deadline = time.monotonic() + _END_S_MAX
-            while driver.poll() is None and time.monotonic() < deadline:
+            while driver.exit_code is None and time.monotonic() < deadline:
                 time.sleep(0.1)
-            if driver.poll() == 0:
+            if driver.exit_code == 0:
                 break
             # A crowded machine may not start Spark's processes in the time that Spark gives them.
-            self._kill_driver()
+            driver.kill()
+            self._driver = None
         else:
-            raise truth.Untrue(f"no last run ended well:\n{self._tail()}")
+            raise truth.Untrue(f"no last run ended well:\n{driver.tail()}")
         self.check(whole=True)
-        for lake in self._lakes:
-            checkpoint = self._directory / f"state-{lake}" / "lake"
-            truth.check_group(self.source, f"lake-{lake}", checkpoint)
-        return sum(map(len, truth.read(self.source, TOPIC).values()))
+        self._check_groups()
+        return sum(map(len, truth.read(self._source, TOPIC).values()))
 
     # --- the driver ---
 
-    def _specs(self, trigger: str) -> list[Path]:
-        import yaml
-
-        found = []
-        source = {"servers": self.source, "topics": [TOPIC]}
-        documents: dict[str, dict[str, object]] = {}
-        if self._what != TABLES:
-            documents["sink"] = self._sink_document(trigger)
-        for lake in self._lakes:
-            sink = {
-                "format": "parquet" if lake == "parquet" else "delta",
-                "path": str(self._directory / f"lake-{lake}"),
-                "keep": "latest" if lake == "latest" else "all",
-            }
-            run = {"trigger": trigger, "checkpoint": str(self._directory / f"state-{lake}")}
-            documents[f"lake-{lake}"] = {"kind": "lake", "sink": sink, "run": run}
-        # Each record is good or bad, and in exactly one place.
-        if self._what == TABLES:
-            documents["lake-parquet"]["errors"] = {"dlq": DEAD}
-            documents["lake-parquet"]["source"] = {"format": "json", "schema": "number long"}
-        mirrors = (("mirror", self.target, "translated"), ("mirror-twin", self.twin, "identical"))
-        for name, servers, offsets in mirrors if self._what == TABLES else ():
-            sink = {"servers": servers, "offsets": offsets}
-            documents[name] = {"kind": "mirror", "sink": sink, "run": {"trigger": trigger}}
-        for name, document in documents.items():
-            options = {"kafka.client.id": name}  # of one process, but not of one connection
-            path = self._directory / f"{name}.yml"
-            read: dict[str, object] = {**source, "options": options, **document.pop("source", {})}  # type: ignore[dict-item]
-            path.write_text(yaml.safe_dump({"name": name, "source": read, **document}))
-            found.append(path)
-        return found
-
-    def _sink_document(self, trigger: str) -> dict[str, object]:
-        sink = {"servers": self.target, "topic": COPIES, "exactly_once": True}
-        run = {"trigger": trigger, "checkpoint": str(self._directory / "state-sink")}
-        return {
-            "kind": "stream",
-            "transform": "tests.spark.kills.driver:copied",
-            "sink": sink,
-            "run": run,
-        }
-
     def _start(self, trigger: str) -> None:
-        if (
-            self._driver is not None
-            and not self._executors_killed
-            and "failed to connect back" not in self._tail()  # a crowded machine
-        ):
-            raise truth.Untrue(f"the driver ended by itself:\n{self._tail()}")
-        self._executors_killed = 0
-        self._from = self._log.stat().st_size if self._log.exists() else 0
-        specs = [str(path) for path in self._specs(trigger)]
-        with open(self._log, "ab") as log:
-            self._driver = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.kills.driver", self._master, *specs],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        tail = "" if self._driver is None or self._may_end else self._driver.tail()
+        if tail and "failed to connect back" not in tail:  # that is a crowded machine
+            raise truth.Untrue(f"the driver ended by itself:\n{tail}")
+        self._may_end = False
+        self._driver = self._launch(self.pipelines.specs(trigger), "driver.log")
+
+    def _launch(self, specs: Mapping[str, Path], log: str) -> DriverProcess:
+        return DriverProcess(self._master, specs.values(), self._directory / log)
 
     def _await_batches(self, count: int) -> None:
-        """More than there are now, or the driver has ended."""
+        """More than there are now; a driver that has ended is started again."""
+        ended: list[str] = []
         deadline = time.monotonic() + _UP_S_MAX
-        wanted = self._batches() + count
-        while self._batches() < wanted:
+        assert self._driver is not None
+        wanted = self._driver.batches() + count
+        while self._driver.batches() < wanted:
             if self._watched:
                 raise self._watched[0]
-            if self._driver is None or self._driver.poll() is not None:
+            if self._driver.exit_code is not None:
+                ended.append(self._driver.tail()[-1000:])
                 self._start("300ms")
                 wanted = count
             if time.monotonic() > deadline:
-                raise truth.Untrue(f"no batch in {_UP_S_MAX} s:\n{self._tail()}")
+                tails = "\n--- ended, and was started again\n".join([*ended, self._driver.tail()])
+                raise truth.Untrue(f"no batch in {_UP_S_MAX} s:\n{tails}")
             time.sleep(0.05)
 
-    def _said(self) -> bytes:
-        with open(self._log, "rb") as log:
-            log.seek(self._from)
-            return log.read()
-
-    def _batches(self) -> int:
-        return self._said().count(b": batch ")
-
-    def _tail(self) -> str:
-        return self._said()[-4000:].decode(errors="replace")
-
     def _move_readers(self) -> None:
-        with Admin({"bootstrap.servers": self.source}) as admin:
+        with Admin({"bootstrap.servers": self._source}) as admin:
             places = [At(TOPIC, number) for number in range(PARTITIONS)]
             ends = admin.offsets(dict.fromkeys(places, -1))
             before = admin.group_offsets(READERS)

@@ -27,6 +27,7 @@ def main() -> None:
         "spark.driver.memory": "1g",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
+        "spark.cores.max": "2",  # so that a second driver has executors, too
     }
     spark = session(master, name="killed", options=options)
     print("up", flush=True)

@@ -78,15 +78,15 @@ def committed_values(servers: str, topic: str) -> list[bytes]:
     return [message.value() or b"" for message in _messages(servers, topic)]
 
 
-def check_sink(copies: list[bytes], source: Rows, *, whole: bool) -> None:
+def check_sink(name: str, copies: list[bytes], source: Rows, *, whole: bool) -> None:
     """None twice, none that was not written; at the end, all."""
     wanted = {value for of in source.values() for _, _, value in of}
     if twice := [value for value, count in Counter(copies).items() if count > 1]:
-        raise Untrue(f"sink: {len(twice)} records are there twice, e.g. {sorted(twice)[:3]}")
+        raise Untrue(f"{name}: {len(twice)} records are there twice, e.g. {sorted(twice)[:3]}")
     if strange := sorted(set(copies) - wanted):
-        raise Untrue(f"sink: {strange[0]!r} was not written to the source")
+        raise Untrue(f"{name}: {strange[0]!r} was not written to the source")
     if whole and len(copies) < len(wanted):
-        raise Untrue(f"sink: {len(wanted) - len(copies)} records are missing")
+        raise Untrue(f"{name}: {len(wanted) - len(copies)} records are missing")
 
 
 # --- lakes ---
@@ -130,13 +130,46 @@ def dead_rows(servers: str, topic: str) -> list[tuple[int, int, bytes]]:
     return found
 
 
-def delta_rows(path: Path, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
+def delta_rows(path: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
     from deltalake import DeltaTable
 
-    if not DeltaTable.is_deltatable(str(path)):
+    if not DeltaTable.is_deltatable(path):
         return []
-    table = DeltaTable(str(path)).to_pyarrow_table(columns=list(columns))
+    table = DeltaTable(path).to_pyarrow_table(columns=list(columns))
     return list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
+
+
+def iceberg_table(sink: Mapping[str, Any]) -> Any:
+    """The table; None if there is none yet."""
+    from barnabas.pipeline.lake.iceberg_catalog import CatalogSpec, open_catalog
+
+    catalog = open_catalog(CatalogSpec("default", dict(sink["catalog"])))
+    return catalog.load_table(sink["table"]) if catalog.table_exists(sink["table"]) else None
+
+
+def iceberg_rows(sink: Mapping[str, Any], columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    table = iceberg_table(sink)
+    if table is None:
+        return []
+    found = table.scan(selected_fields=columns).to_arrow()
+    return list(zip(*(found.column(name).to_pylist() for name in columns), strict=True))
+
+
+def check_no_orphans(name: str, sink: Mapping[str, Any]) -> None:
+    """The store has the files that the table names, and no other."""
+    from barnabas.pipeline.lake.store import Store
+
+    if sink["format"] == "iceberg":
+        table = iceberg_table(sink)
+        store, named = Store(table.location()), len(list(table.scan().plan_files()))
+    else:
+        from deltalake import DeltaTable
+
+        store, named = Store(sink["path"]), len(DeltaTable(sink["path"]).file_uris())
+    there = {each for each, _, _ in store.files() if each.endswith(".parquet")}
+    there = {each for each in there if not each.startswith("_delta_log/")}
+    if len(there) != named:
+        raise Untrue(f"{name}: the table names {named} files, and the store has {len(there)}")
 
 
 def check_latest(name: str, rows: list[tuple[object, ...]], source: Rows) -> None:

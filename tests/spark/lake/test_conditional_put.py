@@ -70,6 +70,19 @@ def test_a_store_with_conditional_writes_is_accepted(s3: str) -> None:
     assert objects.read("a") == (b"2", newer)
 
 
+def test_a_write_whose_answer_was_lost_is_no_sign_of_a_bad_store(
+    s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client repeats it, and the repetition is refused."""
+    plain = S3Objects.write
+
+    def lost(self: S3Objects, name: str, content: bytes, *, tag: str | None) -> None:
+        plain(self, name, content, tag=tag)
+
+    monkeypatch.setattr(S3Objects, "write", lost)
+    check_conditional_writes(Store(s3))
+
+
 def batch(directory: Path, number: int) -> None:
     """What Spark writes when it plans a batch."""
     for name in ("barnabas.json", "lake/metadata"):

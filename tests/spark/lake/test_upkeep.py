@@ -46,6 +46,26 @@ def test_small_files_of_a_day_are_joined(catalog: Catalog) -> None:
     assert catalog.ids() == list(range(35))
 
 
+def test_columns_that_another_program_renamed_keep_their_values(tmp_path: Path) -> None:
+    """Files have the old name, and Iceberg knows columns by their ids."""
+    catalog = Catalog(str(tmp_path / "lake"), tmp_path)
+    filled(catalog, 2)
+    table = catalog.table()
+    with table.update_schema() as update:
+        update.rename_column("id", "number")
+    done = Upkeep()
+    join_small_files(catalog.table(), done)
+    assert (done.joined, done.into) == (2, 1)
+    assert sorted(catalog.table().scan().to_arrow()["number"].to_pylist()) == list(range(10))
+
+
+def test_no_file_is_deleted_that_the_table_names_in_another_way(tmp_path: Path) -> None:
+    catalog = Catalog(f"{tmp_path}//lake/../lake", tmp_path)
+    filled(catalog, 2)
+    delete_orphans(catalog.table(), -1, Upkeep())
+    assert catalog.ids() == list(range(10))
+
+
 def test_what_no_snapshot_names_is_deleted_but_not_what_is_being_written(catalog: Catalog) -> None:
     driver = filled(catalog, 4)
     join_small_files(catalog.table(), Upkeep())

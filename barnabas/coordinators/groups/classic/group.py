@@ -12,7 +12,7 @@ joining and the waiting, is lost with the broker: members find the old generatio
 """
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Literal, Self
 
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.classic.member import ClassicMember
@@ -60,7 +60,7 @@ class PendingMembers(dict[str, Timer[TimerKey]]):
 class ClassicGroup:
     """One group. Functions change it and collect records and answers; `take` returns them."""
 
-    type = "classic"
+    type: Literal["classic"] = "classic"
 
     def __init__(
         self, id_: str, limits: GroupLimits, timers: Timers[TimerKey], history: RebalanceHistory

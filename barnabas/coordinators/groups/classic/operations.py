@@ -6,6 +6,8 @@ Not here: what a classic group decides (joining.py, membership.py), classic memb
 group (consumer/classic_members.py).
 """
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from barnabas.coordinators.caller import Caller
@@ -25,6 +27,7 @@ from barnabas.coordinators.groups.consumer.operations import (
 from barnabas.coordinators.groups.consumer.records import ConsumerRecord
 from barnabas.coordinators.groups.records import Record
 from barnabas.coordinators.groups.replies import join_refused, sync_refused
+from barnabas.coordinators.groups.share.group import ShareGroup
 from barnabas.coordinators.groups.state import ShardState, and_reply, reply
 from barnabas.coordinators.runtime import Now, Outcome, ShardReply
 from barnabas.model.errors import Code, KafkaError
@@ -37,6 +40,9 @@ from barnabas.wire.messages.leave_group import (
     MemberResponse,
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest
+
+if TYPE_CHECKING:
+    from barnabas.coordinators.groups.streams.group import StreamsGroup
 
 LEAVE_SEVERAL_SINCE = 3
 MEMBER_ID_BYTES_MAX = 32_767  # of any string on the wire; a member id begins with its client id
@@ -71,6 +77,10 @@ def join(
     if len(new_id) > MEMBER_ID_BYTES_MAX or len(new_id.encode()) > MEMBER_ID_BYTES_MAX:
         return reply(caller, join_refused(Code.INVALID_REQUEST, request.member_id))
     group = state.find(request.group_id)
+    if isinstance(group, ShareGroup):
+        return reply(caller, join_refused(Code.INCONSISTENT_GROUP_PROTOCOL))
+    if group is not None and group.type == "streams":
+        return _join_streams_group(state, group, request, caller, new_id, now)
     if isinstance(group, ConsumerGroup):
         outcome = _join_consumer_group(state, group, request, caller, new_id, now)
         return replace(outcome, answers=(*outcome.answers, *group.take_refused()))
@@ -137,11 +147,32 @@ def _join_empty_consumer_group(
     return replace(outcome, records=(*before, *outcome.records))
 
 
+def _join_streams_group(
+    state: ShardState,
+    group: "StreamsGroup",
+    request: JoinGroupRequest,
+    caller: Caller,
+    new_id: str,
+    now: Now,
+) -> Outcome[Record]:
+    """Without members it becomes a classic group, which has its offsets."""
+    if group.size:
+        return reply(caller, join_refused(Code.INCONSISTENT_GROUP_PROTOCOL))
+    if request.member_id:
+        return reply(caller, join_refused(Code.UNKNOWN_MEMBER_ID, request.member_id))
+    before = group.stored.tombstones()
+    classic = state.new_classic_group(group.id)
+    state.active[group.id] = classic
+    joining.join(classic, request, caller, new_id, now)
+    outcome = classic.take()
+    return replace(outcome, records=(*before, *outcome.records))
+
+
 def sync(state: ShardState, request: SyncGroupRequest, caller: Caller, now: Now) -> Outcome[Record]:
     group = state.find(request.group_id)
     if not request.group_id:
         return reply(caller, sync_refused(Code.INVALID_GROUP_ID))
-    if group is None:
+    if group is None or isinstance(group, ShareGroup) or group.type == "streams":
         return reply(caller, sync_refused(Code.UNKNOWN_MEMBER_ID))
     if isinstance(group, ConsumerGroup):
         try:
@@ -156,7 +187,7 @@ def heartbeat(
     state: ShardState, request: HeartbeatRequest, caller: Caller, now: Now
 ) -> Outcome[Record]:
     group = state.active.get(request.group_id)
-    if group is None:
+    if group is None or isinstance(group, ShareGroup) or group.type == "streams":
         code = Code.UNKNOWN_MEMBER_ID if request.group_id else Code.INVALID_GROUP_ID
     elif isinstance(group, ConsumerGroup):
         return _heartbeat_consumer_group(group, request, caller, now)
@@ -191,6 +222,8 @@ def leave(
         identities = [MemberIdentity(member_id=request.member_id)]
     group = state.find(request.group_id)
     leaving: dict[str, ConsumerMember] = {}
+    if isinstance(group, ShareGroup) or (group is not None and group.type == "streams"):
+        group = None
     if group is None:
         codes = [Code.UNKNOWN_MEMBER_ID] * len(identities)
     elif isinstance(group, ConsumerGroup):

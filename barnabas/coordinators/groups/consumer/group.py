@@ -8,7 +8,7 @@ Not here: what a heartbeat does (heartbeats.py), when members are removed (membe
 groups together (groups/state.py).
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.consumer.member import ConsumerMember
@@ -55,7 +55,7 @@ class MemberTimers:
 class ConsumerGroup:
     """One group. It may have members of the classic protocol too (classic_members.py)."""
 
-    type = "consumer"
+    type: Literal["consumer"] = "consumer"
     protocol_type = "consumer"
 
     def __init__(

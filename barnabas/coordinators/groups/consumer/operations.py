@@ -21,6 +21,7 @@ from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.migration import downgrade, upgrade
 from barnabas.coordinators.groups.records import GroupRecord, Record
 from barnabas.coordinators.groups.replies import consumer_refused, not_consumer_group
+from barnabas.coordinators.groups.share.group import ShareGroup
 from barnabas.coordinators.groups.state import ShardState, reply
 from barnabas.coordinators.groups.subscription import CONSUMER
 from barnabas.coordinators.runtime import Now, Outcome, ShardReply
@@ -118,6 +119,10 @@ def _first_heartbeat(
 ) -> Outcome[Record]:
     """The group is not active, does not exist, or is a classic one."""
     found = state.find(request.group_id)
+    if isinstance(found, ShareGroup) or (found is not None and found.type == "streams"):
+        raise InvalidRequest(
+            Code.GROUP_ID_NOT_FOUND, not_consumer_group(request.group_id, found.type)
+        )
     if isinstance(found, ConsumerGroup):
         records, response = heartbeats.heartbeat(found, request, caller, uuid, now)
         return Outcome(tuple(records), _answers(found, caller, response), found.id)
@@ -127,7 +132,7 @@ def _first_heartbeat(
         may_rejoin = found is not None and state.limits.consumer_upgrade
         raise InvalidRequest(
             Code.UNKNOWN_MEMBER_ID if may_rejoin else Code.GROUP_ID_NOT_FOUND,
-            not_consumer_group(request.group_id, exists=found is not None),
+            not_consumer_group(request.group_id, None if found is None else found.type),
         )
     before: list[Record] = []
     stored = StoredConsumerGroup(request.group_id)
@@ -189,7 +194,7 @@ def _leave(
     if not isinstance(group, ConsumerGroup):
         raise InvalidRequest(
             Code.GROUP_ID_NOT_FOUND,
-            not_consumer_group(request.group_id, exists=group is not None),
+            not_consumer_group(request.group_id, None if group is None else group.type),
         )
     member = membership.leaving(group, request)
     response = ConsumerGroupHeartbeatResponse(

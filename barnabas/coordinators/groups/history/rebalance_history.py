@@ -51,6 +51,8 @@ class CauseKind(Enum):
     REPLACED = "came back under its instance id"
     FENCED = "sent a request under a group.instance.id that another member has taken over"
     PARTITIONS_CHANGED = "topics that the group reads were created, deleted or got more partitions"
+    STATE_BEGUN = "the share state of its partitions has begun"
+    STANDBYS_CHANGED = "streams.num.standby.replicas of the group was changed"
     CONVERTED = "the group changed from one protocol to the other"
     NOT_STORED = "the broker could not write the assignment to its log"
     OVER_CAPACITY = "the group has more members than group.max.size"

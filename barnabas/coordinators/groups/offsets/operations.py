@@ -2,6 +2,7 @@
 
 In: OffsetCommit, OffsetFetch, OffsetDelete. Out: outcomes for the runtime, responses.
 Always: the group decides who may commit; without a group, a commit without a member is accepted.
+A share group has no committed offsets.
 Not here: the offsets themselves (store.py), their retention (retention.py).
 """
 
@@ -13,6 +14,7 @@ from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.offsets import store
 from barnabas.coordinators.groups.records import OffsetRecord, Record
 from barnabas.coordinators.groups.replies import commit_refused
+from barnabas.coordinators.groups.share.group import ShareGroup
 from barnabas.coordinators.groups.state import Group, ShardState, reply
 from barnabas.coordinators.groups.subscription import CONSUMER
 from barnabas.coordinators.runtime import Now, Outcome, ShardReply
@@ -48,15 +50,19 @@ def commit(
 
 def check_commit(group: Group | None, request: OffsetCommitRequest, caller: Caller) -> Code:
     epoch = request.generation_id_or_member_epoch
+    if isinstance(group, ShareGroup):
+        return Code.GROUP_ID_NOT_FOUND
+    partitions = (
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
     if isinstance(group, ConsumerGroup):
-        partitions = (
-            (topic.name, partition.partition_index)
-            for topic in request.topics
-            for partition in topic.partitions
-        )
         return consumer_membership.check_commit(
             group, request.member_id, epoch, caller.version, partitions
         )
+    if group is not None and group.type == "streams":
+        return group.check_commit(request.member_id, epoch, caller.version, partitions)
     if group is not None:
         return classic_membership.check_commit(
             group, request.member_id, request.group_instance_id, epoch
@@ -68,10 +74,13 @@ def check_commit(group: Group | None, request: OffsetCommitRequest, caller: Call
 
 
 def check_fetch(state: ShardState, group_id: str, member_id: str | None, epoch: int) -> Code:
-    """May this client fetch the group's offsets? Members of consumer groups send their epoch."""
+    """May this client fetch the group's offsets? Members of consumer and streams groups send their
+    epoch."""
     group = state.look(group_id)
     if isinstance(group, ConsumerGroup):
         return consumer_membership.check_fetch(group, member_id, epoch)
+    if group is not None and group.type == "streams":
+        return group.check_fetch(member_id, epoch)
     return Code.NONE
 
 
@@ -88,9 +97,9 @@ def fetch(
 def delete(state: ShardState, request: OffsetDeleteRequest, caller: Caller) -> Outcome[Record]:
     group = state.find(request.group_id)
     code = Code.NONE
-    if group is None:
+    if group is None or isinstance(group, ShareGroup):
         code = Code.GROUP_ID_NOT_FOUND
-    elif group.size and group.protocol_type != CONSUMER:
+    elif group.size and group.protocol_type not in (CONSUMER, "streams"):
         code = Code.NON_EMPTY_GROUP
     if group is None or code:
         return reply(caller, OffsetDeleteResponse(error_code=code, topics=[]))

@@ -11,6 +11,7 @@ from itertools import islice
 from barnabas.coordinators.groups.classic.states import ClassicGroupState
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.records import Record
+from barnabas.coordinators.groups.share.group import ShareGroup
 from barnabas.coordinators.groups.state import ShardState
 from barnabas.coordinators.runtime import Now, Outcome
 
@@ -50,11 +51,11 @@ def _expired(state: ShardState, group_id: str, now: Now) -> list[Record]:
     The retention of an empty classic group begins when it became empty, of others at each commit.
     """
     group = state.look(group_id)
-    if group is None:
+    if group is None or isinstance(group, ShareGroup):
         return []
     subscribed: frozenset[str] = frozenset()
     emptied_ms = -1
-    if isinstance(group, ConsumerGroup):
+    if isinstance(group, ConsumerGroup) or group.type == "streams":
         subscribed = group.topics
     elif group.state not in (ClassicGroupState.EMPTY, ClassicGroupState.STABLE):
         return []
@@ -74,7 +75,9 @@ def _expired(state: ShardState, group_id: str, now: Now) -> list[Record]:
             if not state.pending.is_pending(each.group, each.topic, each.partition)
         )
     records: list[Record] = [*islice(expired, RECORDS_PER_SLICE + 1)]
-    is_stored = group_id in state.generations or group_id in state.consumers
+    is_stored = any(
+        group_id in stored for stored in (state.generations, state.consumers, state.streams)
+    )
     if pending:
         return records
     if group.is_idle and is_stored and len(records) == state.offsets.count(group_id):

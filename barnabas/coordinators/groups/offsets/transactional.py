@@ -13,6 +13,7 @@ from barnabas.coordinators.groups.consumer import membership as consumer_members
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.records import NO_EXPIRY, OffsetRecord, Record, offset_value
 from barnabas.coordinators.groups.replies import txn_commit_refused
+from barnabas.coordinators.groups.share.group import ShareGroup
 from barnabas.coordinators.groups.state import Group, ShardState, reply
 from barnabas.coordinators.runtime import (
     Now,
@@ -57,18 +58,23 @@ def commit(
 def check_commit(group: Group | None, request: TxnOffsetCommitRequest) -> Code:
     """Old versions say nothing of the member, and are believed."""
     epoch = request.generation_id
+    if isinstance(group, ShareGroup):
+        return Code.GROUP_ID_NOT_FOUND
     if group is None:
         return Code.NONE if epoch < 0 else Code.ILLEGAL_GENERATION
     is_anonymous = epoch < 0 and not request.member_id and request.group_instance_id is None
     if is_anonymous:
         return Code.NONE
+    partitions = (
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    version = consumer_membership.COMMIT_WITH_EPOCH_SINCE
+    if group.type == "streams":
+        code = group.check_commit(request.member_id, epoch, version, partitions)
+        return Code.ILLEGAL_GENERATION if code is Code.STALE_MEMBER_EPOCH else code
     if isinstance(group, ConsumerGroup):
-        partitions = (
-            (topic.name, partition.partition_index)
-            for topic in request.topics
-            for partition in topic.partitions
-        )
-        version = consumer_membership.COMMIT_WITH_EPOCH_SINCE
         code = consumer_membership.check_commit(
             group, request.member_id, epoch, version, partitions
         )

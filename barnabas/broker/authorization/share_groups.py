@@ -1,0 +1,234 @@
+"""Requests about share groups: members, descriptions, start offsets."""
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.authorization.answers import Handle, after, changed
+from barnabas.broker.authorization.requester import GROUP, Requester
+from barnabas.broker.net.dispatch import Call
+from barnabas.model.errors import Code
+from barnabas.model.ids import NO_TOPIC_ID
+from barnabas.security.acl.rules import AclOperation
+from barnabas.wire.messages import (
+    alter_share_group_offsets,
+    delete_share_group_offsets,
+    describe_share_group_offsets,
+    describe_share_partitions,
+    share_group_describe,
+    share_group_heartbeat,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+
+DENIED = Code.GROUP_AUTHORIZATION_FAILED
+TOPIC_DENIED = Code.TOPIC_AUTHORIZATION_FAILED
+
+
+def share_group_heartbeat_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    """READ on the group, and DESCRIBE on every topic that it names."""
+    code = Code.NONE
+    if not caller.group(AclOperation.READ, request.group_id):
+        code = DENIED
+    elif not all(
+        caller.topic(AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()
+    ):
+        code = TOPIC_DENIED
+    if not code:
+        return handle(broker, request, call)
+    return share_group_heartbeat.ShareGroupHeartbeatResponse(
+        error_code=code, error_message=code.text, member_epoch=0, heartbeat_interval_ms=0
+    )
+
+
+def share_group_describe_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    """A group with an assigned topic that the client may not describe is refused as a whole."""
+
+    def refused(group: str, code: Code, why: str | None) -> share_group_describe.DescribedGroup:
+        return share_group_describe.DescribedGroup(
+            error_code=code,
+            error_message=why,
+            group_id=group,
+            group_state="",
+            group_epoch=0,
+            assignment_epoch=0,
+            assignor_name="",
+            members=[],
+        )
+
+    def seen(group: share_group_describe.DescribedGroup) -> Any:
+        names = dict.fromkeys(
+            each.topic_name
+            for member in group.members
+            for each in member.assignment.topic_partitions
+        )
+        if not all(caller.topic(AclOperation.DESCRIBE, name, named=False) for name in names):
+            why = "the group has topics that the client may not describe"
+            return refused(group.group_id, TOPIC_DENIED, why)
+        if request.include_authorized_operations and not group.error_code:
+            return changed(group, authorized_operations=caller.operations(GROUP, group.group_id))
+        return group
+
+    may = {
+        group: caller.group(AclOperation.DESCRIBE, group)
+        for group in dict.fromkeys(request.group_ids)
+    }
+    refusals = [refused(group, DENIED, None) for group in request.group_ids if not may[group]]
+    allowed = [group for group in request.group_ids if may[group]]
+    return after(
+        handle(broker, changed(request, group_ids=allowed), call),
+        lambda response: changed(response, groups=[*refusals, *map(seen, response.groups)]),
+    )
+
+
+def describe_share_group_offsets_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    """DESCRIBE on the group and on the topics; of all topics, those that may be described."""
+    groups = []
+    refusals = []
+    denied: dict[str, list[Any]] = {}
+    every = set()
+    for group in request.groups:
+        if not caller.group(AclOperation.DESCRIBE, group.group_id):
+            refusals.append(
+                describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup(
+                    group_id=group.group_id,
+                    topics=[],
+                    error_code=DENIED,
+                    error_message=DENIED.text,
+                )
+            )
+            continue
+        if group.topics is None:
+            every.add(group.group_id)
+            groups.append(group)
+            continue
+        allowed = []
+        for topic in group.topics:
+            if caller.topic(AclOperation.DESCRIBE, topic.topic_name):
+                allowed.append(topic)
+            else:
+                denied.setdefault(group.group_id, []).append(_no_offsets(topic))
+        groups.append(changed(group, topics=allowed))
+
+    def seen(group: Any) -> Any:
+        topics = group.topics
+        if group.group_id in every:
+            topics = [
+                topic
+                for topic in topics
+                if caller.topic(AclOperation.DESCRIBE, topic.topic_name, quiet=True)
+            ]
+        return changed(group, topics=[*topics, *denied.get(group.group_id, ())])
+
+    return after(
+        handle(broker, changed(request, groups=groups), call),
+        lambda response: changed(response, groups=[*map(seen, response.groups), *refusals]),
+    )
+
+
+def _no_offsets(topic: Any) -> Any:
+    return describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        topic_id=NO_TOPIC_ID,
+        partitions=[
+            describe_share_group_offsets.DescribeShareGroupOffsetsResponsePartition(
+                partition_index=number,
+                start_offset=0,
+                leader_epoch=0,
+                error_code=TOPIC_DENIED,
+                error_message=TOPIC_DENIED.text,
+            )
+            for number in topic.partitions
+        ],
+    )
+
+
+def alter_share_group_offsets_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    """READ on the group and on the topics."""
+    if not caller.group(AclOperation.READ, request.group_id):
+        return alter_share_group_offsets.AlterShareGroupOffsetsResponse(
+            error_code=DENIED, error_message=DENIED.text, responses=[]
+        )
+    allowed = []
+    refusals = []
+    for topic in request.topics:
+        if caller.topic(AclOperation.READ, topic.topic_name):
+            allowed.append(topic)
+            continue
+        refusals.append(
+            alter_share_group_offsets.AlterShareGroupOffsetsResponseTopic(
+                topic_name=topic.topic_name,
+                topic_id=NO_TOPIC_ID,
+                partitions=[
+                    alter_share_group_offsets.AlterShareGroupOffsetsResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=TOPIC_DENIED,
+                        error_message=TOPIC_DENIED.text,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+        )
+    return after(
+        handle(broker, changed(request, topics=allowed), call),
+        lambda response: _with_refusals(response, refusals),
+    )
+
+
+def delete_share_group_offsets_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    """DELETE on the group, READ on the topics."""
+    if not caller.group(AclOperation.DELETE, request.group_id):
+        return delete_share_group_offsets.DeleteShareGroupOffsetsResponse(
+            error_code=DENIED, error_message=DENIED.text, responses=[]
+        )
+    allowed = []
+    refusals = []
+    for topic in request.topics:
+        if caller.topic(AclOperation.READ, topic.topic_name):
+            allowed.append(topic)
+            continue
+        refusals.append(
+            delete_share_group_offsets.DeleteShareGroupOffsetsResponseTopic(
+                topic_name=topic.topic_name,
+                topic_id=NO_TOPIC_ID,
+                error_code=TOPIC_DENIED,
+                error_message=TOPIC_DENIED.text,
+            )
+        )
+    return after(
+        handle(broker, changed(request, topics=allowed), call),
+        lambda response: _with_refusals(response, refusals),
+    )
+
+
+def _with_refusals(response: Any, refusals: list[Any]) -> Any:
+    """As in Kafka, an error of the group says nothing about topics."""
+    if response.error_code:
+        return response
+    return changed(response, responses=[*response.responses, *refusals])
+
+
+def describe_share_partitions_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    """DESCRIBE on the group; topics that the client may not describe are left out."""
+    if not caller.group(AclOperation.DESCRIBE, request.group_id):
+        return describe_share_partitions.DescribeSharePartitionsResponse(
+            error_code=DENIED, error_message=DENIED.text, partitions=[]
+        )
+
+    def may_describe(name: str) -> bool:
+        return caller.topic(AclOperation.DESCRIBE, name, quiet=True)
+
+    return handle(
+        broker, request, Call(call.version, call.connection, call.client_id, may_describe)
+    )

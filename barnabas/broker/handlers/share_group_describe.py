@@ -1,0 +1,89 @@
+"""ShareGroupDescribe: epochs, members and the partitions of each."""
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.groups.coordination import Reply, coordination
+from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
+from barnabas.broker.net.dispatch import Call
+from barnabas.broker.requests.authorized_operations import NOT_ASKED
+from barnabas.coordinators.groups.share.group import ASSIGNOR, ShareGroup
+from barnabas.coordinators.groups.share.member import ShareMember
+from barnabas.model.errors import Code, KafkaError
+from barnabas.wire.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import GroupsContext
+
+
+def handle(broker: "GroupsContext", request: ShareGroupDescribeRequest, call: Call) -> Reply:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+
+    def look() -> ShareGroupDescribeResponse:
+        return ShareGroupDescribeResponse(
+            groups=[_describe(broker, group_id, operations) for group_id in request.group_ids]
+        )
+
+    return coordination(broker).look(look, request.group_ids)
+
+
+def _describe(broker: "GroupsContext", group_id: str, operations: int) -> DescribedGroup:
+    if not group_id:
+        return refused(group_id, Code.INVALID_GROUP_ID, "the group id is empty")
+    try:
+        group = coordination(broker).shard_of(group_id).group(group_id)
+    except KafkaError as error:
+        return refused(group_id, error.code, error.detail)
+    if not isinstance(group, ShareGroup):
+        why = f"there is no share group {group_id[:300]!r}"
+        return refused(group_id, Code.GROUP_ID_NOT_FOUND, why)
+    stored = group.stored
+    return DescribedGroup(
+        error_code=0,
+        group_id=group.id,
+        group_state=group.state.value,
+        group_epoch=stored.epoch,
+        assignment_epoch=stored.target_epoch,
+        assignor_name=ASSIGNOR,
+        members=[_member(broker, member) for member in stored.members.values()],
+        authorized_operations=operations,
+    )
+
+
+def _member(broker: "GroupsContext", member: ShareMember) -> Member:
+    return Member(
+        member_id=member.id,
+        rack_id=member.rack,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topics),
+        assignment=Assignment(
+            topic_partitions=[
+                TopicPartitions(
+                    topic_id=topic_id, topic_name=topic.name, partitions=list(partitions)
+                )
+                for topic_id, partitions in member.assigned.items()
+                if (topic := broker.topics.by_id(topic_id)) is not None
+            ]
+        ),
+    )
+
+
+def refused(group_id: str, code: Code, why: str | None) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=why,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )

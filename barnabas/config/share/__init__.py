@@ -1,0 +1,1 @@
+"""The options of share groups: of the broker, and of a group."""

@@ -1,0 +1,1 @@
+"""The options of streams groups: of the broker, and of a group."""

@@ -1,0 +1,96 @@
+"""SQL over topics from a notebook or a script: `kafka.sql(...)` and `barnabas.sql(...)`.
+
+In: a query. Out: its rows, which show themselves. The query runs in a process of its own
+(barnabas/sql), which is ended at the limits.
+Needs DuckDB and pyarrow (`barnabas[sql]`).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from barnabas.config.option import invalid
+from barnabas.notebook.shown import table
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ROWS_SHOWN = 50
+ROWS_MAX = 100_000
+SECONDS_MAX = 60.0
+
+
+class QueryResult:
+    """Rows in the order of the query; `notes`: what was not read."""
+
+    def __init__(self) -> None:
+        self.columns: list[str] = []
+        self.rows: list[tuple[Any, ...]] = []
+        self.notes: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def to_arrow(self) -> "pyarrow.Table":
+        import pyarrow
+
+        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.columns)
+        return pyarrow.table(dict(zip(self.columns, map(list, columns), strict=True)))
+
+    def to_pandas(self) -> Any:
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    def __repr__(self) -> str:
+        return f"<{len(self.rows)} rows: {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        more = f"{len(self.rows)} rows" if len(self.rows) > ROWS_SHOWN else ""
+        more = "; ".join([more, *self.notes] if more else self.notes)
+        return table("", self.columns, self.rows[:ROWS_SHOWN], more)
+
+
+def ask(query: str, bootstrap_servers: str = "localhost:9092") -> QueryResult:
+    """The rows of a query. A table is a topic; latest('TOPIC') has the last record of each key."""
+    for name in ("duckdb", "pyarrow"):
+        if find_spec(name) is None:
+            raise invalid(f"{name} is not installed: pip install 'barnabas[sql]'")
+    # On a thread: a notebook's own has an event loop that runs already.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(_rows(query, bootstrap_servers))).result()
+
+
+async def _rows(query: str, servers: str) -> QueryResult:
+    from barnabas.sql.running import QueryRequest, run_query
+
+    request = QueryRequest(
+        query,
+        {"bootstrap.servers": servers},
+        rows_max=ROWS_MAX,
+        seconds_max=SECONDS_MAX,
+    )
+    found = QueryResult()
+    async with aclosing(run_query(request)) as lines:
+        async for line in lines:
+            if "error" in line:
+                raise invalid(line["error"])
+            if "note" in line:
+                found.notes.append(line["note"])
+            if "columns" in line:
+                found.columns = list(line["columns"])
+            if isinstance(line.get("rows"), list):
+                found.rows += map(tuple, line["rows"])
+    return found
