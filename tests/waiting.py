@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 _PAUSE_S = 0.005
 
 

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from barnabas.config.option import invalid
+from barnabas.notebook.frames import pandas_frame, polars_frame, require
 from barnabas.notebook.shown import table
 
 if TYPE_CHECKING:
@@ -47,12 +47,10 @@ class QueryResult:
         return pyarrow.table(dict(zip(self.columns, map(list, columns), strict=True)))
 
     def to_pandas(self) -> Any:
-        return self.to_arrow().to_pandas()
+        return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
-        import polars
-
-        return polars.from_arrow(self.to_arrow())
+        return polars_frame(self.to_arrow())
 
     def __repr__(self) -> str:
         return f"<{len(self.rows)} rows: {', '.join(self.columns)}>"
@@ -66,8 +64,7 @@ class QueryResult:
 def ask(query: str, bootstrap_servers: str = "localhost:9092") -> QueryResult:
     """The rows of a query. A table is a topic; latest('TOPIC') has the last record of each key."""
     for name in ("duckdb", "pyarrow"):
-        if find_spec(name) is None:
-            raise invalid(f"{name} is not installed: pip install 'barnabas[sql]'")
+        require(name, "'barnabas[sql]'")
     # On a thread: a notebook's own has an event loop that runs already.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(_rows(query, bootstrap_servers))).result()

@@ -13,6 +13,7 @@ from barnabas.client.groups.diagnosis import diagnose
 from barnabas.client.groups.report import GroupReport
 from barnabas.model.ids import TopicPartition
 from barnabas.notebook.asking import QueryResult, ask
+from barnabas.notebook.frames import pandas_frame, polars_frame
 from barnabas.notebook.shown import table, text_of
 from barnabas.notebook.tables import read_table
 from barnabas.sync import Admin, Producer
@@ -55,12 +56,10 @@ class NotebookTopic:
         )
 
     def to_pandas(self, last: str | int | None = None, *, json: bool = False) -> Any:
-        return self.to_arrow(last, json=json).to_pandas()
+        return pandas_frame(self.to_arrow(last, json=json))
 
     def to_polars(self, last: str | int | None = None, *, json: bool = False) -> Any:
-        import polars
-
-        return polars.from_arrow(self.to_arrow(last, json=json))
+        return polars_frame(self.to_arrow(last, json=json))
 
     def __len__(self) -> int:
         """Offsets from the start to the end of all partitions."""

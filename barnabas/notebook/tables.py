@@ -1,7 +1,4 @@
-"""The records of a topic as Arrow, pandas or polars.
-
-Needs pyarrow (`barnabas[arrow]`), and pandas or polars for their tables.
-"""
+"""The records of a topic as an Arrow table. Needs pyarrow (`barnabas[arrow]`)."""
 
 import re
 import time

@@ -16,10 +16,10 @@ import barnabas.sync
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from tests.client_e2e.conftest import Served
 from tests.client_e2e.test_partition_consumer import filled, take, values
+from tests.waiting import WAIT_S
 
 PROTOCOLS = ("classic", "consumer")
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
-WAIT_S = 60
 SESSION_MS = 6_000  # the shortest that Kafka accepts by default
 
 

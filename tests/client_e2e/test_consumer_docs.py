@@ -12,9 +12,9 @@ import barnabas.sync
 from tests.client_e2e.conftest import Served
 from tests.client_e2e.test_workers_docs import _mypy
 from tests.support.cache import ROOT
+from tests.waiting import WAIT_S
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/CONSUMERS.md").read_text(), re.DOTALL)
-WAIT_S = 60
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))

@@ -16,9 +16,10 @@ import barnabas
 import barnabas.sync
 from barnabas.model.errors import Fenced
 from tests.client_e2e.conftest import OPTIONS, Served
-from tests.client_e2e.test_consumer import PROTOCOLS, WAIT_S, member, nobody_is_in, until
+from tests.client_e2e.test_consumer import PROTOCOLS, member, nobody_is_in, until
 from tests.client_e2e.test_partition_consumer import filled, reader_on, take, values
 from tests.process import BrokerProcess, children, running_broker
+from tests.waiting import WAIT_S
 
 SOON_S = 15  # far less than a request may take
 

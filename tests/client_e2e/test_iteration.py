@@ -11,8 +11,9 @@ import pytest
 import barnabas
 import barnabas.sync
 from tests.client_e2e.conftest import Served
-from tests.client_e2e.test_consumer import PROTOCOLS, WAIT_S, Heard, member
+from tests.client_e2e.test_consumer import PROTOCOLS, Heard, member
 from tests.client_e2e.test_partition_consumer import filled
+from tests.waiting import WAIT_S
 
 COUNT = 30  # records of each of two partitions: one batch, of many times the poll interval
 WORK_S = 0.03

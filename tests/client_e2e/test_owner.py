@@ -12,8 +12,9 @@ import pytest
 import barnabas
 import barnabas.sync
 from tests.client_e2e.conftest import Served
-from tests.client_e2e.test_consumer import WAIT_S, Heard, member
+from tests.client_e2e.test_consumer import Heard, member
 from tests.client_e2e.test_partition_consumer import filled, reader_on
+from tests.waiting import WAIT_S
 
 OTHER_LOOP = "belongs to the event loop on which it was first used"
 OTHER_PROCESS = "was made before this process was forked"

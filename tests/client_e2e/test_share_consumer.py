@@ -12,8 +12,8 @@ import barnabas.sync
 from barnabas import AcknowledgeType
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from tests.client_e2e.conftest import OwnBroker, Served, skip_without_share_groups
+from tests.waiting import WAIT_S
 
-WAIT_S = 60
 ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
 REJECT, RENEW = AcknowledgeType.REJECT, AcknowledgeType.RENEW
 

@@ -416,7 +416,8 @@ print("ended", flush=True)
         finally:
             process.kill()
     assert (process.returncode, out) == (0, "ended\n")
-    assert committed(servers, group, topic, 1) == {}
+    # Where the worker began may be committed, if its first fetch took a second.
+    assert committed(servers, group, topic, 1).get(0, 0) == 0
 
 
 def test_what_cannot_work_is_refused_by_name() -> None:

@@ -24,9 +24,9 @@ from tests.cluster.load import (
     Violation,
     Worker,
 )
+from tests.waiting import WAIT_S
 
 MORE_RECORDS = 200
-WAIT_S = 120.0
 LOOK_S = 0.2
 SHOWN_MAX = 20
 _RDKAFKA: Mapping[str, object] = {

@@ -19,8 +19,8 @@ from barnabas.wire.messages.metadata import (
 )
 from tests.process import ClusterProcess, children
 from tests.raw import RawClient, name_of
+from tests.waiting import WAIT_S
 
-WAIT_S = 120.0
 REPLICAS = 3
 REPLICATED = {"offsets.topic.replication.factor": str(REPLICAS), "min.insync.replicas": "2"}
 _CREATE_TOPICS, _METADATA = 7, 12

@@ -32,9 +32,8 @@ from barnabas.wire.messages.create_partitions import (
 from tests.cli.command import barnabas
 from tests.cluster.members import Cluster, running_cluster
 from tests.raw import RawClient
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
-WAIT_S = 60.0
 PAUSE_S = 0.002
 LARGE_RECORDS = 3_000
 FULL_BYTES = 150_000  # less than a segment has

@@ -15,9 +15,7 @@ import pytest
 from tests.cli.command import Ended, barnabas
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess, ClusterProcess, children
-from tests.waiting import until
-
-WAIT_S = 60.0
+from tests.waiting import WAIT_S, until
 
 
 def status(cluster: ClusterProcess) -> dict[str, Any]:

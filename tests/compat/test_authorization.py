@@ -11,7 +11,7 @@ import pytest
 import barnabas.sync
 from barnabas.client.admin.security import Acl, AclFilter
 from tests.compat.sasl_brokers import ODD_USER, PASSWORD, USER, SaslProcess, sasl_brokers
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 ck: Any = import_module("confluent_kafka")
 
@@ -20,7 +20,6 @@ OPTIONS = {
     "super.users": f"User:broker;User:{USER}",
 }
 TENANT = f"User:{ODD_USER}"
-WAIT_S = 60
 pytestmark = pytest.mark.slow
 
 

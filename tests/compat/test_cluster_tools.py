@@ -10,11 +10,10 @@ from confluent_kafka import KafkaError, Producer
 
 from tests.cluster.members import Cluster, running_cluster
 from tests.support.java import Java
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 TOOLS = "org.apache.kafka.tools"
 REASSIGN = "reassign.ReassignPartitionsCommand"
-WAIT_S = 60.0
 SEGMENT_BYTES = 200_000  # of these clusters
 
 Tool = Callable[..., str]

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.conftest import StartBroker
 from tests.process import REPLICAS, BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 OPTIONS = {"log.cleaner.backoff.ms": "50"}
 COMPACTED = {
@@ -26,7 +26,6 @@ COMPACTED = {
     "min.cleanable.dirty.ratio": "0.01",
     "file.delete.delay.ms": "0",
 }
-WAIT_S = 60
 IDLE_S = 240  # the worker has only the CPU that nobody wants: beside other tests it may be little
 
 
@@ -148,7 +147,7 @@ def test_nothing_is_lost_when_the_broker_is_killed_while_it_compacts(
     assert live(found) == live(writer.last)
     assert offsets == sorted(set(offsets))
     # The workers of the brokers that were killed have ended with them.
-    until(lambda: not [pid for pid in workers if is_worker(pid, broker.pid)])
+    until(lambda: not [pid for pid in workers if is_worker(pid, broker.pid)], wait_s=IDLE_S)
 
 
 def children(pid: int) -> list[int]:

@@ -21,9 +21,8 @@ from barnabas.model.errors import Code
 from tests.compat.groups.team import OPTIONS
 from tests.conftest import StartBroker, broker_with
 from tests.process import REPLICAS, BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
-WAIT_S = 60
 broker = broker_with(OPTIONS)
 
 

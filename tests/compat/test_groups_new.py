@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.cimpl import NewPartitions
 
-from tests.compat.groups.team import OPTIONS, WAIT_S, Team, team_of
+from tests.compat.groups.team import OPTIONS, Team, team_of
 from tests.conftest import StartBroker, broker_with
 from tests.process import BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 UNIFORM, RANGE = "server-uniform", "server-range"
 NEW_OPTIONS = OPTIONS | {

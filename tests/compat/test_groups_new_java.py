@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import ConsumerGroupType
 from confluent_kafka.cimpl import NewTopic
 
-from tests.compat.groups.team import WAIT_S, Member, Team, team_of
+from tests.compat.groups.team import Member, Team, team_of
 from tests.compat.test_groups_new import (
     NEW_OPTIONS,
     RANGE,
@@ -18,7 +18,7 @@ from tests.compat.test_groups_new import (
 )
 from tests.process import REPLICAS, BrokerProcess, running_broker
 from tests.support.java import Java
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 

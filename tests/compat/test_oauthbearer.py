@@ -14,11 +14,11 @@ import barnabas.sync
 from barnabas.model.errors import KafkaError
 from tests.compat.sasl_brokers import PASSWORD, USER, SaslProcess, sasl_brokers
 from tests.security.sasl.tokens import jwk, jwks, signed
+from tests.waiting import WAIT_S
 
 ck: Any = import_module("confluent_kafka")
 kafka: Any = import_module("kafka")
 aiokafka: Any = import_module("aiokafka")
-WAIT_S = 60
 REAUTH_MS = 2_000
 
 

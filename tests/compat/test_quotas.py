@@ -13,12 +13,12 @@ import pytest
 from barnabas.sync import Admin
 from tests.compat.conftest import Address, Clients
 from tests.support.java import Java
+from tests.waiting import WAIT_S
 
 ck: Any = import_module("confluent_kafka")
 
 LIMIT = 50_000.0
 RECORDS, SIZE = 12, 60_000  # more than the limit allows in all windows
-WAIT_S = 120.0
 
 Configs = Callable[..., str]
 CONFIGS = "kafka.admin.ConfigCommand"

@@ -13,13 +13,13 @@ import barnabas
 import barnabas.sync
 from barnabas.model.errors import KafkaError
 from tests.compat.sasl_brokers import ODD_USER, PASSWORD, USER, SaslProcess, sasl_brokers
+from tests.waiting import WAIT_S
 
 ck: Any = import_module("confluent_kafka")
 kafka: Any = import_module("kafka")
 aiokafka: Any = import_module("aiokafka")
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-WAIT_S = 60
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one broker", "three brokers"])

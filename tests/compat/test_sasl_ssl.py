@@ -13,13 +13,13 @@ import barnabas.sync
 from barnabas.model.errors import KafkaError
 from tests.compat.sasl_brokers import PASSWORD, USER, SaslProcess, sasl_brokers
 from tests.support.certificates import Pki, new_pki
+from tests.waiting import WAIT_S
 
 ck: Any = import_module("confluent_kafka")
 kafka: Any = import_module("kafka")
 aiokafka: Any = import_module("aiokafka")
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-512"]
-WAIT_S = 60
 
 
 class Encrypted(NamedTuple):

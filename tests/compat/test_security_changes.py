@@ -17,7 +17,7 @@ from barnabas.client.admin.security import Acl, AclFilter
 from barnabas.model.errors import Code, KafkaError
 from tests.compat.sasl_brokers import PASSWORD, USER, SaslProcess, sasl_brokers
 from tests.support.certificates import Pki, new_pki
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 ck: Any = import_module("confluent_kafka")
 
@@ -29,7 +29,6 @@ OPTIONS = {
     "group.initial.rebalance.delay.ms": "0",
 }
 MORE = 20  # records of each client, while and after something has changed
-WAIT_S = 60
 PAUSE_S = 0.01
 
 

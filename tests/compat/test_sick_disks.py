@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from tests.process import BrokerProcess
 from tests.raw import RawClient
 from tests.sick_broker import BROKEN, SLOW
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.alone
 
 TOPIC = "orders"
 PARTITIONS = 3
-WAIT_S = 60.0
 SICK = 1  # the partition, and the directory, that fails
 
 

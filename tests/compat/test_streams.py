@@ -8,11 +8,10 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tests.compat.adapters.client import WAIT_S
 from tests.compat.conftest import Address, Clients
 from tests.support.java import Java
 from tests.support.streams_count import CountsReader, StreamsInstance
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 PARTITIONS = 4
 KEYS = 20

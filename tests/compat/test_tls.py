@@ -25,12 +25,12 @@ from tests.ports import free_ports_from
 from tests.process import KEPT
 from tests.support.certificates import Pki, new_pki
 from tests.support.java import Java
+from tests.waiting import WAIT_S
 
 ck: Any = import_module("confluent_kafka")
 kafka: Any = import_module("kafka")
 aiokafka: Any = import_module("aiokafka")
 
-WAIT_S = 60
 MANY = 2_000  # records of 1 KB: frames over many TLS records, and replies over many reads
 
 

@@ -11,7 +11,7 @@ from barnabas.client.admin.security import Acl, AclFilter
 from barnabas.model.errors import Code, KafkaError
 from tests.compat.tls_brokers import TlsProcess, tls_brokers
 from tests.support.certificates import Pki, new_pki
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 ck: Any = import_module("confluent_kafka")
 
@@ -24,7 +24,6 @@ OPTIONS = {
     ),
     "super.users": "User:admin;User:server",
 }
-WAIT_S = 60
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one broker", "three brokers"])

@@ -11,12 +11,12 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tests.compat.adapters.client import WAIT_S
 from tests.compat.conftest import Address, Clients
 from tests.compat.test_transactions import await_seen, seen
 from tests.conftest import StartBroker
 from tests.raw import RawClient
 from tests.support.java import Java
+from tests.waiting import WAIT_S
 
 TOOLS = "org.apache.kafka.tools"
 PARTITIONS = 2

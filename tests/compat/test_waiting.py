@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.model.errors import Code
-from tests.compat.adapters.client import WAIT_S, Client, Record, Refused
+from tests.compat.adapters.client import Client, Record, Refused
 from tests.compat.conftest import LIBRARIES
 from tests.conftest import StartBroker
+from tests.waiting import WAIT_S
 
 LONG_MS = int(WAIT_S * 2 * 1000)
 """A fetch that is not woken takes longer than a test waits."""

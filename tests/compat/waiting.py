@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable
 
-from tests.compat.adapters.client import WAIT_S, Refused
+from tests.compat.adapters.client import Refused
+from tests.waiting import WAIT_S
 
 PAUSE_S = 0.01
 

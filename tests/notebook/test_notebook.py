@@ -9,6 +9,7 @@ import pytest
 
 import barnabas
 from barnabas.model.errors import InvalidRequest
+from barnabas.notebook.asking import QueryResult
 from barnabas.notebook.tables import span_ms
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "docs/notebooks/quickstart.ipynb"
@@ -64,6 +65,14 @@ def test_hostile_names_and_values_are_text() -> None:
         assert list(topic.to_pandas(last=2)["value"]) == [b"\xff\x00", None]
     finally:
         kafka.stop()
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.notebook.frames.find_spec", lambda name: None)
+    with pytest.raises(InvalidRequest, match="pandas is not installed: pip install pandas"):
+        QueryResult().to_pandas()
+    with pytest.raises(InvalidRequest, match="polars is not installed: pip install polars"):
+        QueryResult().to_polars()
 
 
 def test_the_time_of_last_is_checked() -> None:

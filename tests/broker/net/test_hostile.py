@@ -29,13 +29,12 @@ from barnabas.wire.records import decode_batch
 from tests.fuzz.batches import bomb, forge
 from tests.process import BrokerProcess
 from tests.raw import Closed, RawClient, batch_of, fetch_request, records_in
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
 FRAME_SIZE_MAX = 104_857_600
-WAIT_S = 120.0
 SERVED_S_MAX = 120.0
 
 

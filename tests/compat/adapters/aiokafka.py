@@ -17,7 +17,6 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from tests.compat.adapters.client import (
-    WAIT_S,
     NotOffered,
     Placement,
     Record,
@@ -29,6 +28,7 @@ from tests.compat.adapters.client import (
     seen_by_python,
 )
 from tests.process import REPLICAS
+from tests.waiting import WAIT_S
 
 T = TypeVar("T")
 OVERRIDE = 1  # ConfigSource: dynamic topic config

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.process import REPLICAS
+from tests.waiting import WAIT_S
 
 APPEND_TIME = 1
 Headers = tuple[tuple[str, bytes | None], ...]
 
-WAIT_S = 60.0
 """For anything that must happen; long enough for a busy machine."""
 
 

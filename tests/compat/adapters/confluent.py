@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any
 
 from tests.compat.adapters.client import (
-    WAIT_S,
     Headers,
     Placement,
     Record,
@@ -20,6 +19,7 @@ from tests.compat.adapters.client import (
     read_exactly,
 )
 from tests.process import REPLICAS
+from tests.waiting import WAIT_S
 
 # Its stubs say less than it offers.
 ck: Any = import_module("confluent_kafka")

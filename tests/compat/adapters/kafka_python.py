@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from barnabas.model.errors import Code
 from tests.compat.adapters.client import (
-    WAIT_S,
     Placement,
     Record,
     Refused,
@@ -19,6 +18,7 @@ from tests.compat.adapters.client import (
     seen_by_python,
 )
 from tests.process import REPLICAS
+from tests.waiting import WAIT_S
 
 with warnings.catch_warnings():  # it reads its schemas by a deprecated call of the library
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -14,7 +14,8 @@ from aiokafka.errors import KafkaError as AiokafkaError
 from kafka.errors import KafkaError as KafkaPythonError
 
 from tests.compat.adapters.aiokafka import Loop
-from tests.compat.adapters.client import WAIT_S, Refused
+from tests.compat.adapters.client import Refused
+from tests.waiting import WAIT_S
 
 Position = tuple[str, int]
 

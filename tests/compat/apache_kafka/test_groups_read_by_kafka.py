@@ -14,10 +14,9 @@ from tests.compat.apache_kafka.test_same_streams_requests import StreamsScript
 from tests.conftest import StartBroker
 from tests.support.caller import Caller
 from tests.support.java import Java
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 OPTIONS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
-WAIT_S = 60
 # The types of records, as Kafka numbers them.
 OFFSET, GENERATION, GROUP_EPOCH, MEMBER = "1", "2", "3", "5"
 TARGET_EPOCH, TARGET, CURRENT = "6", "7", "8"

@@ -19,9 +19,8 @@ from confluent_kafka.cimpl import NewTopic
 from tests.process import REPLICAS
 from tests.support.java import java_programs
 from tests.support.node import kafkajs
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
-WAIT_S = 60.0
 END_S = 60.0
 ROOT = Path(__file__).resolve().parents[3]
 
