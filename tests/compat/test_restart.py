@@ -10,6 +10,7 @@ from tests.compat.conftest import LIBRARIES
 from tests.compat.waiting import until
 from tests.conftest import StartBroker
 from tests.process import BrokerProcess
+from tests.waiting import WAIT_S
 
 COUNT = 4000
 
@@ -73,10 +74,10 @@ def test_an_idempotent_producer_goes_on_with_nothing_lost_or_twice(
     sender = threading.Thread(target=send_all)
     sender.start()
     try:
-        assert sending.wait(60)
+        assert sending.wait(WAIT_S)
         bring_back(own, how)
     finally:
-        sender.join(90)
+        sender.join(WAIT_S)
     assert not sender.is_alive()
     assert [each for each in outcomes if isinstance(each, Refused)] == []
     assert outcomes == list(range(COUNT))

@@ -1,5 +1,6 @@
 """kafka-python: pure Python, fetch sessions, the newest versions of most requests."""
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ with warnings.catch_warnings():  # it reads its schemas by a deprecated call of 
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, NewTopic, OffsetSpec
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaError, NodeNotReadyError
     from kafka.net import inet
 
 T = TypeVar("T")
@@ -50,10 +51,18 @@ def refused(error: KafkaError) -> Refused:
 
 
 def asked(call: Callable[[], T]) -> T:
-    try:
-        return call()
-    except KafkaError as error:
-        raise refused(error) from None
+    """NodeNotReadyError is raised before anything is sent: while the library waits to connect again
+    to a broker that was restarted."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return call()
+        except NodeNotReadyError as error:
+            if time.monotonic() > deadline:
+                raise refused(error) from None
+            time.sleep(0.05)
+        except KafkaError as error:
+            raise refused(error) from None
 
 
 class KafkaPythonProducer:
