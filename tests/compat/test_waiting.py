@@ -11,7 +11,7 @@ from tests.conftest import StartBroker
 from tests.waiting import WAIT_S
 
 LONG_MS = 240_000
-"""A fetch that is not woken takes longer than a test waits; librdkafka waits 300 s for a response at most."""
+"""A fetch that is not woken takes longer than a test waits. librdkafka waits 300 s at most."""
 assert LONG_MS > WAIT_S * 1000
 
 
