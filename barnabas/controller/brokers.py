@@ -201,11 +201,15 @@ def repair(
         else:
             waited = tenure.waiting.get(partition, tenure.now + 1) <= tenure.now
             state = after_loss(cluster, partition, tenure.epoch, waited=waited, answered=answered)
-            if not _has_no_candidate(partition, state):
+            offline = _has_no_candidate(partition, state)
+            awaited = offline and proof.is_awaited(cluster, partition)
+            if not awaited:  # the next complete member that comes back waits its full time
                 tenure.waiting.pop(partition, None)
+            if not offline:
+                pass
             elif proof.unreported(cluster, partition):
                 tenure.ask_for_report(partition)
-            elif proof.is_awaited(cluster, partition):
+            elif awaited:
                 tenure.waiting.setdefault(partition, tenure.now + proof.WAIT_MS)
             else:
                 allowed = yield from tenure.allows_unclean(partition.name.topic, unclean)

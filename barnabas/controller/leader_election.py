@@ -118,18 +118,16 @@ def may_lead(cluster: ClusterState, partition: PartitionView, broker: BrokerId) 
 def _led_by_proof(
     cluster: ClusterState, partition: PartitionView, leader: BrokerId, epoch: int
 ) -> PartitionLeadership:
-    """Others that are proven complete stay members, until the leader has replied. They cannot lead
-    without another proof, because they have registered again."""
+    """Others stay members until the leader has replied, unless they have reported that they are not
+    complete. They cannot lead without a proof, because they have registered again."""
     before = partition.state
     assert before is not None
-    complete = [
-        each for each in proof.members(before) if proof.is_complete(cluster, partition, each)
-    ]
-    level = tuple(each for each in complete if each in before.isr and each != leader)
-    isr = (leader, *level) if leader in complete else (leader,)
+    kept = [each for each in proof.members(before) if proof.may_have_all(cluster, partition, each)]
+    level = tuple(each for each in kept if each in before.isr and each != leader)
+    isr = (leader, *level) if leader in kept else (leader,)
     state = led_by(cluster, partition, leader, isr, epoch)
     return state._replace(
-        elr=tuple(each for each in state.elr if each in complete),
+        elr=tuple(each for each in state.elr if each in kept),
         isr_epochs=tuple(
             cluster.epoch(each) if each == leader else before.epoch_of(each) for each in isr
         ),
@@ -158,14 +156,13 @@ def with_isr(
 ) -> PartitionLeadership:
     """The same leadership with another in-sync set.
 
-    Members that stay keep their broker epoch; new members, and `proven`, get their present one.
+    Members that stay keep their broker epoch, also an unknown one: they may have registered again
+    since. New members, and `proven`, get their present one.
     """
     state = partition.state
     assert state is not None
     epochs = tuple(
-        cluster.epoch(each)
-        if each == proven or (state.epoch_of(each) < 0 and each in cluster.brokers)
-        else state.epoch_of(each)
+        cluster.epoch(each) if each == proven or each not in state.isr else state.epoch_of(each)
         for each in isr
     )
     elr: tuple[BrokerId, ...] = ()

@@ -92,7 +92,7 @@ class RequestBuilder:
                     replicas=list(assignment.replicas),
                     adding_replicas=list(assignment.adding),
                     removing_replicas=list(assignment.removing),
-                    is_new=partition in new or _may_be_new(state, to),
+                    is_new=_is_new(partition, state, to, created=partition in new),
                     leader_recovery_state=int(state.recovering),
                 )
             )
@@ -221,10 +221,20 @@ class RequestBuilder:
         )
 
 
-def _may_be_new(state: PartitionLeadership, to: BrokerInfo) -> bool:
-    """The broker is in sync in its present registration, so it cannot have lost a log since: a
-    missing log was never created, because the controller that created the partition stopped."""
-    return state.epoch_of(to.id) == to.epoch
+def _is_new(
+    partition: PartitionView, state: PartitionLeadership, to: BrokerInfo, *, created: bool
+) -> bool:
+    """Whether there was no log before. `created`: in this event, the partition was created or
+    replicas were added.
+
+    A broker that is in sync in its present registration cannot have lost a log since: a missing log
+    was never created, because the controller that created the partition stopped. One that is in
+    sync from an earlier registration may have lost its log.
+    """
+    if to.id in state.isr:
+        return state.epoch_of(to.id) == to.epoch
+    assignment = partition.assignment
+    return created and (to.id in assignment.adding or not assignment.moving)
 
 
 def live_brokers(brokers: Iterable[BrokerInfo]) -> list[UpdateMetadataBroker]:

@@ -75,9 +75,10 @@ def leader(
     return _longest(partition, {each: said for each, said in complete.items() if said.clean})
 
 
-def is_complete(cluster: "ClusterState", partition: "PartitionView", broker: BrokerId) -> bool:
+def may_have_all(cluster: "ClusterState", partition: "PartitionView", broker: BrokerId) -> bool:
+    """A member that has not reported may be complete: it is down, or its reply is on the way."""
     report = cluster.report(broker, partition)
-    return report is not None and report.copy is ReplicaCompleteness.COMPLETE
+    return report is None or report.copy is ReplicaCompleteness.COMPLETE
 
 
 def any_leader(cluster: "ClusterState", partition: "PartitionView") -> BrokerId | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.controller.leader_election import led_by, may_lead, with_isr
+from barnabas.controller.proof import members
 from barnabas.controller.state import (
     NO_LEADER,
     Assignment,
@@ -67,7 +68,8 @@ def begin(
         yield from _write(tenure, topic, nexts)
         for partition, brokers in dropped:
             _stop(tenure, partition, brokers)
-            tenure.replicas_added(partition)
+            if partition.assignment.adding:
+                tenure.replicas_added(partition)
             begun.append(partition)
             yield LogLine(
                 "reassignment started",
@@ -187,6 +189,12 @@ def _within(
     state = partition.state
     assert state is not None
     isr = tuple(each for each in state.isr if each in replicas)
+    if state.leader == NO_LEADER and any(each not in replicas for each in members(state)):
+        raise InvalidRequest(
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            f"{partition.name} has no leader: a replica that this would delete may have records"
+            " that the others have lost; wait until it has a leader",
+        )
     if isr and (state.leader in replicas or state.leader == NO_LEADER):
         return _eligible_within(
             tenure, partition, with_isr(tenure.cluster, partition, isr, tenure.epoch), replicas

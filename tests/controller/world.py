@@ -83,6 +83,7 @@ class World:
         self.writes = 0
         # What brokers report of their replicas; a broker that is None here does not answer.
         self.reports: dict[int, ReplicaReport | None] = {}
+        self.silent_then: list[int] = []  # brokers that answer once and then no more
 
     # For a transcript
 
@@ -278,10 +279,13 @@ class ControllerAtWork:
         """Brokers answer what they are asked of their replicas."""
         sent, self.world.sent = self.world.sent, []
         for broker, message in sent:
-            report = self.world.reports.get(broker, COMPLETE)
             if not isinstance(message, DescribeReplicasRequest):
                 self.world.sent.append((broker, message))
-            elif report is not None and self.machine.cluster.epoch(broker) == message.broker_epoch:
+                continue
+            report = self.world.reports.get(broker, COMPLETE)
+            if broker in self.world.silent_then:
+                self.world.reports[broker] = None
+            if report is not None and self.machine.cluster.epoch(broker) == message.broker_epoch:
                 self.world.reported(broker, report)
                 answer = described(message, report)
                 steps = self.machine.answered(broker, message, answer, self.now)
