@@ -69,6 +69,16 @@ class LeaderEpochs:
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
+    def latest_written(self, start: int, end: int) -> int:
+        """The epoch of the last record of a log that has this start and end.
+
+        `latest` may be a later one: it has begun and has no record yet, or a power loss took its
+        records, and perhaps records of earlier epochs with them.
+        """
+        if end > start:
+            return self.epoch_at(end - 1)
+        return self.latest if start else NO_EPOCH
+
     def truncate_end(self, end_offset: int) -> None:
         """Forget epochs that begin at or after `end_offset`."""
         while self._starts and self._starts[-1] >= end_offset:

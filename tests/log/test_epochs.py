@@ -41,3 +41,15 @@ def test_truncations_keep_what_is_between() -> None:
     assert epochs.dirty
     epochs.truncate_end(0)
     assert epochs.latest == -1
+
+
+def test_an_epoch_without_a_record_is_not_that_of_the_last_record() -> None:
+    """A replica that lost its end in a power loss would win over one that has all records."""
+    epochs = LeaderEpochs([(1, 0), (3, 10)])
+    assert epochs.latest_written(0, 11) == 3
+    assert epochs.latest_written(0, 10) == 1
+    epochs.truncate_end(8)
+    epochs.begin(3, 8)  # as recovery does, so that the epoch is not used again
+    assert epochs.latest_written(0, 8) == 1
+    assert LeaderEpochs([(3, 0)]).latest_written(0, 0) == -1, "all records are lost"
+    assert LeaderEpochs([(3, 20)]).latest_written(20, 20) == 3, "all records were deleted"

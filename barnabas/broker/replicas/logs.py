@@ -82,7 +82,8 @@ def describe(broker: "ReplicasContext", name: TopicPartition, topic_id: UUID) ->
             )
         return _ABSENT
     incomplete = logs.incomplete(name)
-    last_epoch, end = log.epochs.latest, log.end_offset
+    end = log.end_offset
+    last_epoch = log.epochs.latest_written(log.start_offset, end)
     if incomplete is IncompleteMark.EMPTY and end == 0:
         return _ABSENT
     if incomplete in (IncompleteMark.LOST, IncompleteMark.EMPTY):

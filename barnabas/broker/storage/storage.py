@@ -306,7 +306,11 @@ class Storage:
 def _has_more(log: Log, other: Log) -> bool:
     """Whether `log` is the complete result of a move, and `other` its source.
 
-    Only the copy is written after the switch. It has a newer epoch only once it has all earlier
-    records, and it may be the shorter one then, if it was truncated.
+    Only the copy is written after the switch. It has a record of a newer epoch only once it has all
+    earlier records, and it may be the shorter one then, if it was truncated.
     """
-    return (log.epochs.latest, log.end_offset) > (other.epochs.latest, other.end_offset)
+    return _length(log) > _length(other)
+
+
+def _length(log: Log) -> tuple[int, int]:
+    return log.epochs.latest_written(log.start_offset, log.end_offset), log.end_offset

@@ -50,6 +50,19 @@ async def test_an_empty_log_without_a_trace_of_an_earlier_one_counts_as_none(
         assert report(broker) is ReplicaCompleteness.LOST
 
 
+async def test_a_report_has_the_epoch_of_the_last_record(tmp_path: Path) -> None:
+    """Recovery begins the latest epoch again at the end of a log that has lost records: a log with
+    more records of an older epoch is compared with it."""
+    async with cluster_of(tmp_path, 1) as cluster:
+        broker = cluster.brokers[1]
+        log = broker.logs.create(NAME, TOPIC_ID, LogConfig(), complete=True)
+        batch = encode_batch([Record(0, 1, b"k", b"v", ())])
+        log.append(memoryview(batch), 4, 1)
+        log.begin_epoch(7)
+        said = describe(broker, NAME, TOPIC_ID)
+        assert (said.last_epoch, said.end_offset) == (4, 1)
+
+
 async def test_a_log_that_the_checkpoints_name_stays_lost(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         broker = next(iter(cluster.brokers.values()))
