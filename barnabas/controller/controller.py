@@ -79,6 +79,7 @@ class Controller:
         """When `tick` must be called."""
         rebalance_at = self._tenure.rebalance_at
         times = [*self._tenure.waiting.values(), *([] if rebalance_at is None else [rebalance_at])]
+        times += [at for _, at in self._tenure.raised.values()]
         return min(times, default=None)
 
     # Events
@@ -91,6 +92,7 @@ class Controller:
 
     def tick(self, now: int) -> Steps[None]:
         tenure = self._at(now)
+        in_sync.raise_due(tenure)
         yield from brokers.wait_over(tenure)
         yield from requested_elections.rebalance(tenure)
 
@@ -181,9 +183,13 @@ class Controller:
         """Before the write: leaders commit with fewer replicas in sync as soon as they read it."""
         cluster = tenure.cluster
         if kind == "topics":
-            cluster.topics[name].min_insync = wanted
-        elif not name:
-            cluster.min_insync = wanted
+            in_sync.change_min_insync(tenure, cluster.topics[name], wanted)
+        elif not name:  # brokers that have a value of their own keep it
+            said = [] if wanted is None else [wanted]
+            for broker in cluster.known_brokers:
+                own = yield ReadConfig("brokers", str(broker))
+                said += [] if (least := min_insync(own)) is None else [least]
+            cluster.min_insync = min(said, default=None)
         else:
             cluster.min_insync = min(wanted or 1, cluster.min_insync or wanted or 1)
         yield from in_sync.forget_eligible(tenure, name if kind == "topics" else None)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from barnabas.controller import reassignment as moves
 from barnabas.controller.leader_election import with_isr
-from barnabas.controller.state import PartitionLeadership, PartitionView
+from barnabas.controller.state import PartitionLeadership, PartitionView, TopicView
 from barnabas.controller.steps import Steps
 from barnabas.controller.tenure import ControllerTenure, NextState
 from barnabas.model.errors import Code
@@ -21,6 +21,7 @@ from barnabas.model.ids import BrokerId
 
 UNKNOWN_EPOCH = -1
 MIN_INSYNC = "min.insync.replicas"
+RAISE_MS = 60_000  # a leader that has not read a setting by then has lost its session
 
 
 class InSyncProposal(NamedTuple):
@@ -43,6 +44,26 @@ def min_insync(settings: Mapping[str, str]) -> int | None:
     """From the settings of a topic, or of all brokers; None: not set."""
     said = settings.get(MIN_INSYNC, "")
     return int(said) if said.isdecimal() else None
+
+
+def change_min_insync(tenure: ControllerTenure, topic: TopicView, wanted: int | None) -> None:
+    """A larger value later: a leader that has not read it yet commits records with fewer replicas,
+    and a replica that leaves does not have them."""
+    cluster = tenure.cluster
+    now = cluster.or_default(topic.min_insync)
+    if cluster.or_default(wanted) > now:
+        topic.min_insync = now
+        tenure.raised[topic] = (wanted, tenure.now + RAISE_MS)
+    else:
+        topic.min_insync = wanted
+        tenure.raised.pop(topic, None)
+
+
+def raise_due(tenure: ControllerTenure) -> None:
+    for topic, (wanted, at) in list(tenure.raised.items()):
+        if at <= tenure.now:
+            topic.min_insync = wanted
+            del tenure.raised[topic]
 
 
 def forget_eligible(tenure: ControllerTenure, topic: str | None) -> Steps[None]:

@@ -216,10 +216,14 @@ class ClusterState:
         """With fewer replicas in sync, no leader commits anything. If the topic does not set it,
         the smallest value of any broker: their configuration files may differ."""
         wanted = partition.topic.min_insync
-        if wanted is None:
-            said = [each.min_insync for each in self.brokers.values()]
-            wanted = min(said + ([] if self.min_insync is None else [self.min_insync]), default=1)
-        return min(wanted, len(partition.assignment.replicas))
+        return min(self.or_default(wanted), len(partition.assignment.replicas))
+
+    def or_default(self, min_insync: int | None) -> int:
+        """The setting of a topic, or what the brokers use without one."""
+        if min_insync is not None:
+            return min_insync
+        said = [each.min_insync for each in self.brokers.values()]
+        return min(said + ([] if self.min_insync is None else [self.min_insync]), default=1)
 
     def epoch(self, broker: BrokerId) -> int:
         found = self.brokers.get(broker)

@@ -90,6 +90,8 @@ class ControllerTenure:
         self.deletions: dict[str, dict[BrokerId, None]] = {}  # brokers that have not replied
         self.rebalance_at: int | None = None
         self.waiting: dict[PartitionView, int] = {}  # until when it waits for missing members
+        # Topics that need more replicas in sync from a time on, when all leaders know it.
+        self.raised: dict[TopicView, tuple[int | None, int]] = {}
         # In-sync sets that shrink to their leader once it has replied, and why.
         self.unanswered: dict[PartitionView, str] = {}
         self._request_builder = RequestBuilder(controller, epoch)
@@ -226,6 +228,7 @@ class ControllerTenure:
 
     def topic_deleted(self, topic: TopicView) -> None:
         self._deleted.append(self._request_builder.deleted(topic))
+        self.raised.pop(topic, None)
         for partition in topic.partitions:
             self._changed.pop(partition, None)
             self.waiting.pop(partition, None)

@@ -1,6 +1,7 @@
 """Members of the in-sync set that have registered again: nothing but their own proof makes them
 lead, and nothing but a leader that has answered removes them."""
 
+from barnabas.controller.in_sync import RAISE_MS
 from barnabas.controller.proof import WAIT_MS, ReplicaCompleteness, ReplicaReport
 from barnabas.controller.reassignment import ReassignmentRequest
 from barnabas.controller.state import NO_LEADER
@@ -217,3 +218,43 @@ def test_members_that_have_not_reported_stay_eligible(
     world.up(3, disk="new")
     other.brokers_changed()
     assert world.state("safe").elr == (3,), "it is asked only if nobody leads"
+
+
+def test_a_default_does_not_hide_what_one_broker_needs_in_sync() -> None:
+    """Broker 1 commits alone: broker 2 does not have the records that it commits then."""
+    world = World()
+    world.min_insync = 2
+    world.up(1, 2, 3)
+    active_controller = world.elect(1)
+    active_controller.create("t", placed=[[1, 2, 3]])
+    settle(active_controller, "1", "1")
+    settle(active_controller, "", "2")
+    world.down(2, 3)
+    active_controller.brokers_changed()
+    assert (world.state("t").isr, world.state("t").elr) == ((1,), ())
+
+
+def settle(active_controller: ControllerAtWork, broker: str, least: str) -> None:
+    """min.insync.replicas of one broker, or of all."""
+    settings = {"min.insync.replicas": least}
+    active_controller.do(lambda m, now: m.configure("brokers", broker, lambda _: settings, now))
+
+
+def test_more_replicas_that_are_needed_in_sync_make_others_eligible_later(
+    world: World, active_controller: ControllerAtWork
+) -> None:
+    """Broker 1 leads, has not read the setting yet, and commits records alone."""
+    active_controller.create("safe", placed=[[1, 2]])
+    settings = {"min.insync.replicas": "2"}
+    active_controller.do(lambda m, now: m.configure("topics", "safe", lambda _: settings, now))
+    world.down(2)
+    active_controller.brokers_changed()
+    assert (world.state("safe").isr, world.state("safe").elr) == ((1,), ())
+    world.up(2)
+    active_controller.brokers_changed()
+    active_controller.now += RAISE_MS
+    active_controller.do(lambda m, now: m.tick(now))
+    propose(active_controller, [1, 2], "safe")
+    world.down(2)
+    active_controller.brokers_changed()
+    assert (world.state("safe").isr, world.state("safe").elr) == ((1,), (2,))

@@ -80,6 +80,7 @@ class World:
         self.before: dict[tuple[UUID, int], PartitionLeadership] = {}
         self.unclean_allowed = False
         self.write_bytes_max = 1_000_000
+        self.min_insync = 1  # in the configuration file of brokers
         self.writes = 0
         # What brokers report of their replicas; a broker that is None here does not answer.
         self.reports: dict[int, ReplicaReport | None] = {}
@@ -101,7 +102,8 @@ class World:
             session = self.sessions[id_] = WatchedKeeper(self)
             endpoint = paths.Endpoint("PLAINTEXT", f"host{id_}", 9092)
             directories = (disk or f"disk{id_}",)
-            data = paths.broker_data(paths.Registration((endpoint,), rack, directories), 0)
+            registration = paths.Registration((endpoint,), rack, directories, self.min_insync)
+            data = paths.broker_data(registration, 0)
             session.create(paths.broker(id_), data, ephemeral=True)
 
     def down(self, *ids: int) -> None:
@@ -390,10 +392,10 @@ __all__ = ["ControllerAtWork", "Deposed", "Work", "World"]
 
 
 def propose(
-    active_controller: ControllerAtWork, isr: list[int], **others: int
+    active_controller: ControllerAtWork, isr: list[int], topic: str = "t", /, **others: int
 ) -> Code | ProposalResult:
     """By the leader, on the last state, unless told otherwise."""
-    partition = active_controller.partition("t")
+    partition = active_controller.partition(topic)
     state = partition.state
     assert state is not None
     leader = BrokerId(others.get("leader", state.leader))

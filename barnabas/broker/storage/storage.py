@@ -40,6 +40,7 @@ class Storage:
         self.logs: dict[TopicPartition, Log] = {}  # of log directories that are online
         self._homes: dict[TopicPartition, OpenLogDirectory] = {}
         self.damaged: dict[TopicPartition, str] = {}  # logs that cannot be opened, and why
+        self._closed_cleanly: dict[TopicPartition, Log] = {}  # as the last process left them
 
     # Start and stop
 
@@ -99,6 +100,8 @@ class Storage:
                     continue
             self.logs[partition] = log
             self._homes[partition] = log_directory
+            if log_directory.logs.clean:
+                self._closed_cleanly[partition] = log
 
     async def stop(self) -> None:
         """No disk work is in progress when this returns."""
@@ -131,8 +134,10 @@ class Storage:
         return [log_directory for log_directory in self.log_directories if log_directory.online]
 
     def was_clean(self, partition: TopicPartition) -> bool:
-        """Whether the directory of this log was closed cleanly."""
-        return self._homes[partition].logs.clean
+        """Whether a clean stop left this log. One that has moved since then may have come from a
+        directory that was not closed cleanly."""
+        log = self.logs.get(partition)
+        return log is not None and self._closed_cleanly.get(partition) is log
 
     def lost_on(self) -> str:
         """Why a partition without a log may be on an offline directory; else empty."""
@@ -227,6 +232,7 @@ class Storage:
                 log_directory.fail(error)
                 raise
         del self._homes[partition]
+        self._closed_cleanly.pop(partition, None)
         self.logs.pop(partition, None)
 
     async def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
@@ -281,6 +287,7 @@ class Storage:
             log_directory.fail(error)
             raise
         del self._homes[partition]
+        self._closed_cleanly.pop(partition, None)
         self.logs.pop(partition, None)
         return path
 

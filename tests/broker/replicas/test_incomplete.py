@@ -63,6 +63,16 @@ async def test_a_report_has_the_epoch_of_the_last_record(tmp_path: Path) -> None
         assert (said.last_epoch, said.end_offset) == (4, 1)
 
 
+async def test_a_directory_that_was_closed_cleanly_makes_no_other_log_clean(tmp_path: Path) -> None:
+    """A log that moves to it may come from a directory that was offline when the broker stopped."""
+    async with cluster_of(tmp_path, 1) as cluster:
+        broker = cluster.brokers[1]
+        [log_directory] = broker.logs.online()
+        log_directory.logs.clean = True
+        broker.logs.create(NAME, TOPIC_ID, LogConfig(), complete=True)
+        assert not describe(broker, NAME, TOPIC_ID).clean
+
+
 async def test_a_log_that_the_checkpoints_name_stays_lost(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         broker = next(iter(cluster.brokers.values()))
