@@ -47,6 +47,9 @@ def main() -> int:
         "--transactions", action="store_true", help="in every world; else as the seed has it"
     )
     parser.add_argument(
+        "--outages", action="store_true", help="all replicas of a partition die at once, often"
+    )
+    parser.add_argument(
         "--transcript", action="store_true", help="print what happened in each world"
     )
     parser.add_argument("--bugs", nargs="*", help="plant these (or all), and find them")
@@ -95,6 +98,7 @@ def _run(arguments: tuple[range, argparse.Namespace]) -> list[Result]:
                 given.brokers,
                 whole_transcript=given.transcript,
                 transactions=given.transactions,
+                outages=given.outages,
             )
             for seed in wanted
         ]

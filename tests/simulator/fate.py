@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from barnabas.controller.proof import WAIT_MS
 from barnabas.keeper.keeper import Delete
 from barnabas.keeper.paths import broker as broker_path
 from barnabas.model.ids import TopicPartition
@@ -63,6 +64,7 @@ class Fate:
             (self._kill_transactor, 6 if world.transactions is not None else 0),
             (self._silence_transactor, 8 if world.transactions is not None else 0),
             (self._fence_transactor, 6 if world.transactions is not None else 0),
+            (self._black_out, 20 if world.plan.outages else 0),
         ]
         self._kinds = [kind for kind in kinds if kind[1] and rng.random() < 0.6] or kinds
         self._mean_ms = rng.choice((300, 800, 2000))
@@ -74,6 +76,7 @@ class Fate:
         # controller that removes them from the set loses the records as surely as a disk does.
         self._complete: dict[TopicPartition, tuple[int, ...]] = {}
         self._excused: dict[tuple[TopicPartition, int], int] = {}  # by epoch: elected nonetheless
+        self._leaderless_us: dict[TopicPartition, int] = {}  # since when nobody leads
 
     def begin(self) -> None:
         if self._world.plan.brokers > 1 and self._rng.random() < 0.4:
@@ -169,6 +172,31 @@ class Fate:
         self._impoverish(victim, DISK)
         victim.lose_disk()
 
+    def _black_out(self) -> None:
+        """All replicas of a partition are killed, and its leader loses its disk, or what it had not
+        synced: the others come back with everything. In the second case the controller changes
+        while it waits for them."""
+        states = [each for each in self._world.ensemble.states.items() if each[1].leader > 0]
+        if not states or self._poorer:
+            return
+        at, state = self._rng.choice(states)
+        victim = self._world.machines[state.leader - 1]
+        members = [(*each.isr, *each.elr) for each in self._world.ensemble.states.values()]
+        if not victim.up or any(set(each) == {victim.number} for each in members):
+            return
+        self._count("blackouts")
+        for number in self._world.ensemble.replicas[at]:
+            machine = self._world.machines[number - 1]
+            if machine.up and machine is not victim:
+                machine.kill()
+        how = self._rng.choice((DISK, POWER))
+        self._impoverish(victim, how)
+        if how == DISK:
+            victim.lose_disk()
+        else:
+            victim.lose_power()
+            self._later(3.0, self._depose)
+
     def _may_impoverish(self, machine: "Machine") -> bool:
         """Is all that it has elsewhere too? Nobody is promised more."""
         up = [each.number for each in self._world.machines if each.up and each is not machine]
@@ -196,19 +224,31 @@ class Fate:
         """The controller has written a state: who has lost records may be out of the set now."""
         if self._lying_in_wait and before is not None and state.leader >= 0:
             self._ambush(before, state)
+        waited = self._has_waited(at)
         for key in [key for key in self._poorer if key[0] == at]:
             if key[1] not in (*state.isr, *state.elr):
                 del self._poorer[key]
             elif key[1] == state.leader and (
-                self._poorer[key] == POWER or self._none_is_complete(at, before)
+                (self._poorer[key] == POWER and waited) or self._none_is_complete(at, before)
             ):
                 self._excused[at, state.epoch] = state.leader
+        if state.leader < 0:
+            self._leaderless_us.setdefault(at, self._world.schedule.now_us)
+        else:
+            self._leaderless_us.pop(at, None)
         for broker, epoch in zip(state.isr, state.isr_epochs, strict=False):
             new = before is None or broker not in before.isr
             if new and (broker, epoch) in self._poorer_epochs:
                 self._poorer[at, broker] = DISK  # its leader had heard from it before
         if not any(key[0] == at for key in self._poorer):
             self._complete.pop(at, None)
+
+    def _has_waited(self, at: TopicPartition) -> bool:
+        """Who was killed leads when nobody else has come back in time, or was compared with them.
+        Other worlds do not look at the time."""
+        since_us = self._leaderless_us.get(at)
+        waited_us = 0 if since_us is None else self._world.schedule.now_us - since_us
+        return not self._world.plan.outages or waited_us >= 1000 * WAIT_MS
 
     def _none_is_complete(self, at: TopicPartition, state: State | None) -> bool:
         """All members have lost something, and so have those that were members before they did."""

@@ -32,13 +32,14 @@ def run_seed(
     *,
     whole_transcript: bool = False,
     transactions: bool = False,
+    outages: bool = False,
 ) -> Result:
     global _run  # noqa: PLW0603
     _run += 1
     if _run % KEPT == 0 and gc.isenabled():
         gc.collect()
     began = process_time()
-    world = World(seed, brokers, transactions=transactions)
+    world = World(seed, brokers, transactions=transactions, outages=outages)
     failure = problem = ""
     try:
         world.run()
@@ -88,7 +89,7 @@ def find_bug(name: str, seeds_max: int) -> Result | None:
     bug = BUGS[name]
     with bug.planted():
         for seed in range(bug.first_seed, bug.first_seed + seeds_max):
-            result = run_seed(seed, bug.brokers, transactions=bug.transactions)
+            result = run_seed(seed, bug.brokers, transactions=bug.transactions, outages=bug.outages)
             if result.failure:
                 _check_frames(name, result.failure)
                 return result

@@ -6,7 +6,7 @@ Always: the same seed gives the same transcript.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from traceback import format_exception
 
@@ -64,6 +64,7 @@ class Plan:
     compacts: bool
     fetch_bytes: int
     moves: bool
+    outages: bool = False
 
     @classmethod
     def of(cls, rng: Random, brokers: int | None) -> "Plan":
@@ -94,16 +95,25 @@ class Plan:
 
 
 class World:
-    """Made, run once, thrown away. `transactions`: it has them, whatever its seed says."""
+    """Made, run once, thrown away. `transactions`: it has them, whatever its seed says. `outages`:
+    all replicas of a partition die at once, again and again, and only the in-sync set says who has
+    the records."""
 
     def __init__(
-        self, seed: int, brokers: int | None = None, *, transactions: bool = False
+        self,
+        seed: int,
+        brokers: int | None = None,
+        *,
+        transactions: bool = False,
+        outages: bool = False,
     ) -> None:
         self.seed = seed
         wanted = TransactionPlan.of(seed, transactions)
         self.transactions = None if wanted is None else Transactions(self, wanted)
         self.rng = Random(seed)
         self.plan = Plan.of(Random(self.rng.random()), brokers)
+        if outages:
+            self.plan = replace(self.plan, outages=True, insync_min=1, flush=False)
         self.schedule = Schedule(Random(self.rng.random()))
         self.cables = Cables(self.schedule, Random(self.rng.random()))
         self.transcript = Transcript(self.schedule)

@@ -218,7 +218,21 @@ def renews_whatever_the_loop_does() -> list[Change]:
     return [(LoopHeartbeat, "idle_ms", lambda self: 0)]
 
 
-@bug()
+@bug(outages=True)
+def calls_killed_logs_clean() -> list[Change]:
+    """A replica that was killed calls its log clean as soon as it has had any role, also while
+    nobody leads: it leads before it was compared with others, though a power loss took its end."""
+
+    def is_confirmed(self: IncompleteReplicas, name: Any, topic_id: Any) -> bool:
+        topic = self._broker.topics.by_id(topic_id)
+        known = topic.partitions[name.partition : name.partition + 1] if topic else []
+        log = self._broker.logs.logs.get(name)
+        return any(each.log is log and each.leader_epoch >= 0 for each in known)
+
+    return [(IncompleteReplicas, "is_confirmed", is_confirmed)]
+
+
+@bug(brokers=4, outages=True)
 def shrinks_to_a_silent_leader() -> list[Change]:
     """A set shrinks to a leader that is registered still, though its machine has lost its disk."""
     real = leader_election.after_loss

@@ -17,6 +17,7 @@ class Bug:
     brokers: int | None
     first_seed: int
     transactions: bool
+    outages: bool
 
 
 BUGS: dict[str, Bug] = {}
@@ -26,7 +27,11 @@ Change = tuple[Any, str, Any]
 
 
 def bug(
-    *, brokers: int | None = 3, first_seed: int = 0, transactions: bool = False
+    *,
+    brokers: int | None = 3,
+    first_seed: int = 0,
+    transactions: bool = False,
+    outages: bool = False,
 ) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
     """For a function that says what to change; its docstring says what goes wrong."""
 
@@ -40,7 +45,7 @@ def bug(
 
         name = changes.__name__
         assert changes.__doc__, f"{name}: say what goes wrong"
-        BUGS[name] = Bug(name, changes.__doc__, planted, brokers, first_seed, transactions)
+        BUGS[name] = Bug(name, changes.__doc__, planted, brokers, first_seed, transactions, outages)
         return changes
 
     return add
