@@ -41,8 +41,10 @@ SECURED_CLIENTS := $(filter-out $(wildcard $(addprefix tests/compat/test_,tls*.p
 export SEED
 # As containers have it: each worker and each broker would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
-# By name: otherwise pytest rewrites the assertions of every package that has a plugin, ours too.
-PLUGINS := $(addprefix -p ,xdist asyncio randomly timeout hypothesispytest barnabas)
+# By name: otherwise pytest rewrites the assertions of every package that has a plugin, ours too. Ours by
+# its module: `-p barnabas` stands for the package, and Python 3.11 may fail to parse what two threads
+# import at once ("AST constructor recursion depth mismatch").
+PLUGINS := $(addprefix -p ,xdist asyncio randomly timeout hypothesispytest barnabas.testing.plugin)
 PYTEST = $(PY) -m pytest -q --disable-plugin-autoload $(PLUGINS) --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
 .PHONY: help demo test check lint fast full peers slow clustered secured spark bench console-large cluster-clients secured-clients sim sim-bugs histories lives fixture-tests tour fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills union-reads compile clean
