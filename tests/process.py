@@ -20,10 +20,11 @@ from pathlib import Path
 
 from tests.ports import free_ports_from
 from tests.secured import SECURED, broker_arguments
+from tests.waiting import WAIT_S
 
 READY = re.compile(r"barnabas ready on (\S+):(\d+) \((\d+) ms\)")
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 60
+START_TIMEOUT_S = WAIT_S
+STOP_TIMEOUT_S = WAIT_S
 BROKERS = int(os.environ.get("BROKERS", "1"))
 REPLICAS = min(BROKERS, 3)
 IN_CLUSTER = {

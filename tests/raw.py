@@ -39,8 +39,9 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.records import Record, encode_batch
 from tests.process import BROKERS, REPLICAS
 from tests.secured import connection
+from tests.waiting import WAIT_S
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = WAIT_S
 SIZE = Struct(">i")
 FETCH_BY_NAME = 12  # the last version that names topics
 
@@ -185,7 +186,7 @@ def produce_request(
     data = PartitionProduceData(index=partition, records=records)
     return ProduceRequest(
         acks=acks,
-        timeout_ms=10_000,
+        timeout_ms=60_000,
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )
 

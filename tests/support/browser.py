@@ -7,9 +7,10 @@ from typing import Any
 
 from tests.support.cache import Missing, once, run
 from tests.support.install import program
+from tests.waiting import WAIT_S
 
 AXE = "axe-core@4.11.0"
-NPM_TIMEOUT_S = 300
+NPM_TIMEOUT_S = 590
 
 
 @contextmanager
@@ -22,11 +23,20 @@ def chromium() -> Iterator[Any]:
     path = program("chromium")
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        browser = playwright.chromium.launch(
+            executable_path=path, args=arguments, timeout=WAIT_S * 1000
+        )
         try:
             yield browser
         finally:
             browser.close()
+
+
+def new_context(browser: Any, **options: Any) -> Any:
+    """Its pages wait as long as all tests do."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(WAIT_S * 1000)
+    return context
 
 
 def axe() -> Path:

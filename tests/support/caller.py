@@ -38,13 +38,14 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.records import Record, encode_batch
 from tests.process import BrokerProcess
 from tests.support.kafka import KafkaBroker
+from tests.waiting import WAIT_S
 
 MAY_DIFFER = {
     "cluster_id", "documentation", "error_message", "host", "log_dir", "port", "producer_id",
     "throttle_time_ms", "topic_id", "total_bytes", "usable_bytes",
 }  # fmt: skip
 CLIENT_ID = "same answers"
-READY_S_MAX = 60
+READY_S_MAX = WAIT_S
 TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -91,7 +92,7 @@ class Caller:
         request = ProduceRequest(
             transactional_id=None,
             acks=-1,
-            timeout_ms=5000,
+            timeout_ms=round(WAIT_S * 1000),
             topic_data=[TopicProduceData(name=topic, partition_data=[data])],
         )
         response: Any = self.ask(request, 9)

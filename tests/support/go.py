@@ -10,7 +10,7 @@ from tests.support.cache import once, run
 from tests.support.install import program
 
 SOURCES = Path(__file__).parent / "franz"
-BUILD_TIMEOUT_S = 300
+BUILD_TIMEOUT_S = 590
 
 MODULE = """module franz
 

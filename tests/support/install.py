@@ -21,7 +21,7 @@ PACKAGES = {
     "kcat": "kcat",
     "chromium": "chromium",
 }
-APT_TIMEOUT_S = 300
+APT_TIMEOUT_S = 590
 
 
 def program(name: str) -> str:

@@ -18,7 +18,7 @@ from tests.support.tool_jvm import ToolJvm
 KAFKA_VERSION = "4.3.0"
 SOURCES = Path(__file__).parent / "java"
 MAVEN_TIMEOUT_S = 600
-COMPILE_TIMEOUT_S = 120
+COMPILE_TIMEOUT_S = 600
 
 STREAMS_SOURCES = Path(__file__).parent / "streams"
 

@@ -20,10 +20,9 @@ from tests.support.cache import once
 from tests.support.install import program
 from tests.support.java import KAFKA_VERSION, Java, kafka_lib, kafka_tools
 from tests.support.probe import wait_for_metadata
+from tests.waiting import WAIT_S
 
 ARCHIVE = "classes.jsa"
-START_TIMEOUT_S = 180
-STOP_TIMEOUT_S = 60
 
 # What bin/kafka-server-start.sh and bin/kafka-run-class.sh set.
 JVM_FLAGS = (
@@ -60,7 +59,7 @@ class KafkaBroker:
     def stop(self) -> None:
         self.process.terminate()
         try:
-            self.process.wait(STOP_TIMEOUT_S)
+            self.process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -199,7 +198,7 @@ def start(properties: Path, port: int, flags: Sequence[str] = JVM_FLAGS) -> Kafk
         )
     broker = KafkaBroker("127.0.0.1", port, directory / "data", process, tools)
     try:
-        wait_for_metadata(broker.host, port, START_TIMEOUT_S, lambda: process.poll() is None)
+        wait_for_metadata(broker.host, port, WAIT_S, lambda: process.poll() is None)
     except BaseException:
         broker.stop()
         raise

@@ -11,7 +11,7 @@ from tests.support.install import program
 
 PACKAGES = ("kafkajs@2.2.4", "snappyjs@0.7.0", "lz4js@0.2.0", "zstd-codec@0.1.5")
 SOURCES = Path(__file__).parent / "node"
-NPM_TIMEOUT_S = 300
+NPM_TIMEOUT_S = 590
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 
 from tests.secured import connection
+from tests.waiting import WAIT_S
 
-PAUSE_S = 0.002
+PAUSE_S = 0.02
 
 # Metadata version 1, no topics: the oldest form every broker still takes.
 _BODY = struct.pack(">hhih5si", 3, 1, 7, 5, b"probe", 0)
 METADATA_REQUEST = struct.pack(">i", len(_BODY)) + _BODY
 
 
-def ask(host: str, port: int, request: bytes, timeout_s: float = 5) -> bytes:
+def ask(host: str, port: int, request: bytes, timeout_s: float = WAIT_S) -> bytes:
     """The answer to one framed request, without its length; ConnectionError if there is none."""
     with connection(host, port, timeout_s) as opened:
         opened.sendall(request)

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.ports import free_ports_from
 from tests.support.cache import once, run
 from tests.support.install import program
+from tests.waiting import WAIT_S
 
 VERSION = "v1.8.0"
 BUILD_TIMEOUT_S = 590
-START_TIMEOUT_S = 30
 ACCESS_KEY, SECRET_KEY = "test", "testtest"
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -47,9 +48,7 @@ class S3Server:
         self._directory = directory
         (directory / "data" / BUCKET).mkdir(parents=True)
         (directory / "meta").mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_ports_from(1)
         self._process: subprocess.Popen[bytes] | None = None
         self.environment = {
             **CREDENTIALS,
@@ -78,7 +77,7 @@ class S3Server:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(WAIT_S)
 
 
 @contextmanager
@@ -93,7 +92,7 @@ def running_s3(directory: Path) -> Iterator[dict[str, str]]:
 
 
 def _wait(port: int, server: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         if server.poll() is not None:
             break
@@ -102,4 +101,4 @@ def _wait(port: int, server: "subprocess.Popen[bytes]") -> None:
             if trial.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise RuntimeError(f"versitygw did not start within {START_TIMEOUT_S} s")
+    raise RuntimeError(f"versitygw did not start within {WAIT_S} s")

@@ -13,8 +13,8 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tests.support.java import Java
+from tests.waiting import WAIT_S
 
-STOP_S_MAX = 60.0
 FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
 
 
@@ -47,7 +47,7 @@ class StreamsInstance:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(STOP_S_MAX)
+                self._process.wait(WAIT_S)
             finally:
                 self.kill()
 

@@ -19,8 +19,8 @@ from tests.ports import free_ports
 from tests.support.cache import Missing
 from tests.support.install import program
 from tests.support.spark import check_spark
+from tests.waiting import WAIT_S
 
-START_TIMEOUT_S = 120
 TICK_MS = 200  # sessions may last 2 to 20 ticks
 _SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _CLOSE_SESSION = struct.pack(">iii", 8, 1, -11)
@@ -84,16 +84,16 @@ class Zookeeper:
     def end_session(self, session: int, password: bytes) -> None:
         """As its owner would, who does not know of it."""
         greeting = struct.pack(">iqiqi16s?", 0, 0, 10_000, session, 16, password, False)
-        with socket.create_connection(("127.0.0.1", self.port), START_TIMEOUT_S) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as connection:
             connection.sendall(struct.pack(">i", len(greeting)) + greeting + _CLOSE_SESSION)
             while connection.recv(4096):
                 pass
 
     def _wait_until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + WAIT_S
         while process.poll() is None and time.monotonic() < deadline:
             try:
-                with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                with socket.create_connection(("127.0.0.1", self.port), WAIT_S) as connection:
                     connection.sendall(b"srvr")
                     if b"Mode: standalone" in connection.recv(4096):
                         return
