@@ -24,6 +24,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from barnabas.testing import Kafka
 from tests.process import BROKERS, BrokerProcess, running_broker
 from tests.secured import SECURED
 from tests.secured import begin as begin_secured
@@ -37,8 +38,10 @@ from tests.support.java import kafka_lib as fetch_kafka_lib
 from tests.support.kafka import KafkaBroker, kafka_for_tests
 from tests.support.node import Node
 from tests.support.node import kafkajs as fetch_kafkajs
+from tests.waiting import WAIT_S
 
 T = TypeVar("T")
+Kafka.wait_s = WAIT_S
 StartBroker = Callable[..., BrokerProcess]
 
 _topic_numbers = itertools.count()

@@ -13,7 +13,7 @@ from barnabas.testing.clock import TestClock
 
 T = TypeVar("T")
 
-CALL_S_MAX = 60.0
+CALL_S_MAX = 120.0
 
 
 class _ClockedLoop(asyncio.SelectorEventLoop):
@@ -112,6 +112,6 @@ async def _cancelled(loop: asyncio.AbstractEventLoop) -> None:
     for task in rest:
         task.cancel()
     if rest:
-        await asyncio.wait(rest, timeout=1)
+        await asyncio.wait(rest, timeout=CALL_S_MAX / 4)
     await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()

@@ -26,7 +26,7 @@ from barnabas.model.errors import KafkaError
 from barnabas.model.ports import Stream
 from barnabas.system.logs import Logger
 from barnabas.system.network import SocketListening, SystemNetwork
-from barnabas.testing.broker_thread import BrokerThread
+from barnabas.testing.broker_thread import CALL_S_MAX, BrokerThread
 from barnabas.testing.clock import TestClock
 from barnabas.testing.disk import FillableDisk
 from barnabas.testing.faults import Faults
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 HOST = "127.0.0.1"
 OPEN_FILES_MAX = 4_096
-SESSION_MS = 2_000
+SESSION_MS = 20_000
 MEMORY = "/dev/shm"
 # Of a test: no process for compaction, few files, no waits that are there for large clusters.
 SETTINGS = {
@@ -221,7 +221,7 @@ class LocalBrokers:
         try:
             joining = [self._begin(each) for each in waiting]
             for future in joining:
-                future.result(SESSION_MS)
+                future.result(CALL_S_MAX)
         except BaseException:
             self.close()
             raise

@@ -7,7 +7,7 @@ Not here: the same for asyncio (awaiting.py), pytest (plugin.py).
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Self, TypedDict, Unpack
+from typing import ClassVar, Self, TypedDict, Unpack
 
 from barnabas.client.consumer.message import Message
 from barnabas.client.groups.report import GroupReport
@@ -23,10 +23,10 @@ from barnabas.testing.records import Data, encoded, headers_of, read_all, settin
 from barnabas.testing.report import report_of
 from barnabas.testing.waiting import wait_until
 
-WAIT_S = 10.0
 CLIENT = "kafka-fixture"
 
 RawRecord = Message[bytes | None, bytes | None]
+Seconds = float | None
 
 
 class Which(TypedDict, total=False):
@@ -44,6 +44,8 @@ class Kafka:
     or "manual", which stands still until `kafka.clock.advance()`. `process`: real processes
     instead of threads; they have no clock to advance and no faults but signals.
     """
+
+    wait_s: ClassVar[float] = 60.0  # of the helpers that wait, without a `timeout`
 
     def __init__(
         self,
@@ -183,7 +185,7 @@ class Kafka:
     def values(self, topic: str, *, partition: int | None = None) -> list[bytes | None]:
         return [record.value for record in self.records(topic, partition=partition)]
 
-    def wait_for_records(self, topic: str, count: int, timeout: float = WAIT_S) -> list[RawRecord]:
+    def wait_for_records(self, topic: str, count: int, timeout: Seconds = None) -> list[RawRecord]:
         """The records, once there are so many."""
         found: list[RawRecord] = []
 
@@ -215,9 +217,8 @@ class Kafka:
         """Records that the group has not committed yet, in all its partitions."""
         return self.group(group).lag
 
-    def wait_for_lag(self, group: str, lag: int = 0, timeout: float = WAIT_S) -> None:
+    def wait_for_lag(self, group: str, lag: int = 0, timeout: Seconds = None) -> None:
         """Until the group has at most so much lag; an error says what `explain` says."""
-
         self.wait_until(
             lambda: is_level(self.admin, group, lag),
             timeout,
@@ -251,11 +252,11 @@ class Kafka:
     def wait_until(
         self,
         condition: Callable[[], object],
-        timeout: float = WAIT_S,
+        timeout: Seconds = None,
         otherwise: str | Callable[[], str] = "it stayed false",
     ) -> None:
         """Ask again and again, in real time; AssertionError when it takes too long."""
-        wait_until(condition, timeout, otherwise)
+        wait_until(condition, self.wait_s if timeout is None else timeout, otherwise)
 
     # Brokers
 
@@ -359,8 +360,7 @@ class Kafka:
 
     def disk_fails(self, broker: int | None = None) -> None:
         """The disk of a broker has an error: its replicas are offline until it is killed and
-        started again.
-        """
+        started again."""
         self._here("disk_fails").by_id[self._chosen(broker)].disk_fails()
 
     def heal(self) -> None:

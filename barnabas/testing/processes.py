@@ -5,10 +5,10 @@ Always: a broker ends with the process that started it; `close` ends all and rem
 """
 
 import os
+import re
 import selectors
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,9 +17,9 @@ from collections.abc import Mapping
 
 from barnabas.testing.brokers import HOST, MEMORY, SETTINGS
 
-START_S_MAX = 30.0
-STOP_S_MAX = 30.0
-READY = b"barnabas ready on "
+START_S_MAX = 120.0
+STOP_S_MAX = 120.0
+READY = re.compile(rb"barnabas ready on \S+:(\d+) ")
 SUPERVISED = "BARNABAS_SUPERVISED"
 
 
@@ -40,9 +40,8 @@ class BrokerProcesses:
                 "transaction.state.log.replication.factor": replicas,
                 **self._settings,
             }
-        self._ports = dict(zip(range(1, count + 1), _free_ports(count), strict=True))
-        if not self._several:
-            self._ports = {0: self._ports[1]}
+        # 0 until its first start: the broker chooses a free port, and keeps it.
+        self._ports = dict.fromkeys(range(1, count + 1) if self._several else (0,), 0)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._paused: set[int] = set()
 
@@ -107,13 +106,14 @@ class BrokerProcesses:
         said = b""
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
-            while READY not in said:
+            while not (ready := READY.search(said)):
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise TimeoutError(f"broker {id_} was not ready in {START_S_MAX:.0f} s")
                 piece = os.read(stdout.fileno(), 4096)
                 if not piece:
                     raise RuntimeError(f"broker {id_} did not start: {self._log_of(id_)[-2000:]}")
                 said += piece
+        self._ports[id_] = int(ready[1])
 
     def stop(self, id_: int) -> None:
         self._end(id_, signal.SIGTERM)
@@ -161,15 +161,3 @@ class BrokerProcesses:
         for id_ in list(self._processes):
             self._end(id_, signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    opened = [socket.socket() for _ in range(count)]
-    try:
-        for each in opened:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in opened]
-    finally:
-        for each in opened:
-            each.close()

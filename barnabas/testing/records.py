@@ -10,7 +10,7 @@ from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.sync import Admin, PartitionConsumer
 
-READ_S_MAX = 30.0
+READ_S_MAX = 120.0
 
 Data = bytes | str | int | float | list[Any] | dict[str, Any] | None
 

@@ -11,6 +11,7 @@ from barnabas.cli.tours.members import TourMember
 from barnabas.coordinators.groups.records import partition_of
 from barnabas.model.errors import Code, Fenced, KafkaError
 from barnabas.testing import Kafka
+from tests.waiting import WAIT_S
 
 GROUP = "billing"
 
@@ -109,10 +110,13 @@ def test_a_rebalance_is_told_with_its_cause_its_phases_and_its_generation(kafka:
 
 
 def test_the_states_of_a_consumer_are_seen(kafka: Kafka) -> None:
-    """Down, discovering, in a group, stopped: under their names in `Consumer.state`."""
+    """Down, discovering, in a group, stopped: under their names in `Consumer.state`.
+
+    A request is held until its state was seen, for less time than a client waits for a response.
+    """
     kafka.create_topic("topic1")
-    for api in ("JoinGroup", "SyncGroup"):
-        kafka.slow(300, api=api)
+    held_ms = 20_000
+    kafka.slow(held_ms, api="JoinGroup")
     ended = threading.Event()
     with barnabas.sync.Consumer(
         "topic1",
@@ -126,15 +130,25 @@ def test_the_states_of_a_consumer_are_seen(kafka: Kafka) -> None:
             while not ended.is_set():
                 consumer.getmany(timeout=0.05)
 
-        def look() -> bool:
-            if consumer.state != seen[-1]:
-                seen.append(consumer.state)
-            return seen[-1] == "stable"
+        def see(state: str) -> None:
+            def look() -> bool:
+                if (now := consumer.state) != seen[-1]:
+                    seen.append(now)
+                return now == state
+
+            kafka.wait_until(look, otherwise=lambda: f"{seen}, not {state}")
 
         polling = threading.Thread(target=poll)
         polling.start()
         try:
-            kafka.wait_until(look, 30)
+            see("joining")
+            kafka.heal()
+            kafka.slow(held_ms, api="SyncGroup")
+            kafka.clock.advance(milliseconds=held_ms)
+            see("syncing")
+            kafka.heal()
+            kafka.clock.advance(milliseconds=held_ms)
+            see("stable")
         finally:
             ended.set()
             polling.join()
@@ -181,8 +195,8 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(kafka: Kafka) -> None:
         before, told = kafka.group(GROUP).generation, list(member.causes)
         killed = kafka.kill(coordinator_of=GROUP)
         kafka.produce("topic1", ["2"], partition=1)
-        kafka.wait_until(lambda: len(member.read) == 2, 30)
-        kafka.wait_for_lag(GROUP, timeout=30)
+        kafka.wait_until(lambda: len(member.read) == 2)
+        kafka.wait_for_lag(GROUP)
         assert kafka.group(GROUP).generation == before
         assert kafka.coordinator_of(GROUP) != killed
         assert member.causes == told
@@ -194,9 +208,9 @@ def test_a_member_is_refused_by_the_coordinator_after_its_session(kafka: Kafka) 
     with barnabas.sync.Consumer(
         "topic1", bootstrap_servers=kafka.bootstrap_servers, group_id=GROUP,
         auto_offset_reset="earliest", enable_auto_commit=False, group_protocol="classic",
-        heartbeat_interval_ms=3_000,
+        heartbeat_interval_ms=600_000, session_timeout_ms=1_800_000,  # the commit comes first
     ) as consumer:  # fmt: skip
-        message = consumer.getone(timeout=10)
+        message = consumer.getone(timeout=WAIT_S)
         kafka.expire(GROUP)
         with pytest.raises(Fenced) as refused:
             consumer.commit(message)
@@ -251,7 +265,7 @@ def test_a_deleted_group_is_dead_to_its_members(kafka: Kafka) -> None:
         "topic1", bootstrap_servers=kafka.bootstrap_servers, group_id=GROUP,
         auto_offset_reset="earliest",
     ) as consumer:  # fmt: skip
-        consumer.getone(timeout=10)
+        consumer.getone(timeout=WAIT_S)
         with pytest.raises(KafkaError) as refused:
             kafka.admin.delete_group(GROUP)
         assert refused.value.code is Code.NON_EMPTY_GROUP
@@ -280,5 +294,5 @@ def test_callbacks_keep_offsets_elsewhere_over_a_rebalance(kafka: Kafka) -> None
             enable_auto_commit=False, on_assigned=assigned, on_revoked=revoked,
         ) as consumer:  # fmt: skip
             while len(read) < len(expected):
-                read.append(consumer.getone(timeout=10).offset)
+                read.append(consumer.getone(timeout=WAIT_S).offset)
         assert read == expected

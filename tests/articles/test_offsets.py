@@ -10,6 +10,7 @@ from barnabas.config.client import OPTIONS as CLIENT_OPTIONS
 from barnabas.model.errors import KafkaError
 from barnabas.testing import Kafka
 from tests.articles.test_groups import requests
+from tests.waiting import WAIT_S
 
 AT = barnabas.TopicPartition("orders", 0)
 TOPIC = "__consumer_offsets"
@@ -34,7 +35,7 @@ def option(kafka: Kafka, name: str) -> str | None:
 def test_a_committed_offset_is_that_of_the_next_message(orders: Kafka) -> None:
     with consumer(orders, enable_auto_commit=False) as first:
         for _ in range(13):
-            message = first.getone(timeout=10)
+            message = first.getone(timeout=WAIT_S)
         assert (message.topic, message.partition, message.offset) == ("orders", 0, 12)
         assert first.position(AT) == 13
         assert first.committed() == {}, "nothing was asked for"
@@ -43,26 +44,26 @@ def test_a_committed_offset_is_that_of_the_next_message(orders: Kafka) -> None:
         first.commit({AT: 5})
         assert first.committed()[AT].offset == 5
     with consumer(orders) as second:
-        assert second.getone(timeout=10).offset == 5
+        assert second.getone(timeout=WAIT_S).offset == 5
     with consumer(orders, group_id="audit") as third:
-        assert third.getone(timeout=10).offset == 0, "offsets are under the name of their group"
+        assert third.getone(timeout=WAIT_S).offset == 0, "offsets are under the name of their group"
 
 
 def test_the_broker_takes_whatever_offset_is_committed(orders: Kafka) -> None:
     """Back to 3 after 13, and the messages are read again: they are still there."""
     with consumer(orders, enable_auto_commit=False) as first:
-        messages = [first.getone(timeout=10) for _ in range(14)]
+        messages = [first.getone(timeout=WAIT_S) for _ in range(14)]
         first.commit(messages[12])
         first.commit({AT: 3})
     with consumer(orders, enable_auto_commit=False) as second:
-        assert [second.getone(timeout=10).value for _ in range(3)] == [b"3", b"4", b"5"]
+        assert [second.getone(timeout=WAIT_S).value for _ in range(3)] == [b"3", b"4", b"5"]
         second.commit({AT: 999})
         assert second.committed()[AT].offset == 999
 
 
 def test_a_commit_that_fails_for_now_is_tried_again(orders: Kafka) -> None:
     with consumer(orders, enable_auto_commit=False) as first:
-        message = first.getone(timeout=10)
+        message = first.getone(timeout=WAIT_S)
         orders.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=2)
         first.commit(message)
         assert first.committed()[AT].offset == 1
@@ -71,42 +72,48 @@ def test_a_commit_that_fails_for_now_is_tried_again(orders: Kafka) -> None:
 
 def test_what_was_read_is_committed_at_the_end(orders: Kafka) -> None:
     with consumer(orders, auto_commit_interval_ms=3_600_000) as first:
-        first.getone(timeout=10)
-        first.getone(timeout=10)
+        first.getone(timeout=WAIT_S)
+        first.getone(timeout=WAIT_S)
     assert orders.group("billing").partitions[0].committed == 2
 
 
 def test_a_group_without_offsets_begins_by_auto_offset_reset(orders: Kafka) -> None:
     with consumer(orders, auto_offset_reset="latest") as latest:
-        assert latest.getmany(timeout=0.3) == []
-        assert latest.position(AT) == 20
+        found: list[Any] = []
+
+        def is_at_end() -> bool:
+            found.extend(latest.getmany(timeout=0.05))
+            return bool(latest.assignment()) and latest.position(AT) == 20
+
+        orders.wait_until(is_at_end)
+        assert found == []
     with consumer(orders, group_id="other") as earliest:
-        assert earliest.getone(timeout=10).offset == 0
+        assert earliest.getone(timeout=WAIT_S).offset == 0
     with (
         consumer(orders, group_id="third", auto_offset_reset="none") as none,
         pytest.raises(barnabas.InvalidRequest, match=r"auto\.offset\.reset is none"),
     ):
-        none.getone(timeout=10)
+        none.getone(timeout=WAIT_S)
 
 
 def test_an_offset_out_of_range_is_reset_in_the_same_way(orders: Kafka) -> None:
     with consumer(orders) as earliest:
-        earliest.getone(timeout=10)
+        earliest.getone(timeout=WAIT_S)
         earliest.seek(AT, 1_000)
-        assert earliest.getone(timeout=10).offset == 0
+        assert earliest.getone(timeout=WAIT_S).offset == 0
     with consumer(orders, group_id="none") as first:
-        first.getone(timeout=10)
+        first.getone(timeout=WAIT_S)
     orders.admin.delete_records({("orders", 0): 15})
     with (
         consumer(orders, group_id="none", auto_offset_reset="none") as none,
         pytest.raises(barnabas.InvalidRequest, match="offset 1"),
     ):
-        none.getone(timeout=10)
+        none.getone(timeout=WAIT_S)
 
 
 def test_an_idle_consumer_commits_nothing_again(orders: Kafka) -> None:
     with consumer(orders, auto_commit_interval_ms=1) as first:
-        while first.getone(timeout=10).offset < 19:
+        while first.getone(timeout=WAIT_S).offset < 19:
             pass
         orders.wait_until(lambda: first.getmany(timeout=0.01) == [] and orders.lag("billing") == 0)
         before = requests(orders, "OffsetCommit")
@@ -124,7 +131,7 @@ def test_the_topic_of_offsets_is_made_for_the_first_consumer(kafka: Kafka) -> No
     kafka.produce("orders", ["1"])
     assert TOPIC not in kafka.admin.topics().topics
     with consumer(kafka) as first:
-        first.getone(timeout=20)
+        first.getone(timeout=WAIT_S)
     partitions = kafka.admin.topic(TOPIC).partitions
     assert len(partitions) == 50
     assert {len(each.replicas) for each in partitions} == {3}
@@ -134,7 +141,7 @@ def test_the_topic_of_offsets_is_made_for_the_first_consumer(kafka: Kafka) -> No
 def test_the_topic_of_offsets_may_be_made_changed_and_deleted_by_hand(orders: Kafka) -> None:
     orders.create_topic(TOPIC, 10, configs={"cleanup.policy": "compact"})
     with consumer(orders) as first:
-        first.getone(timeout=10)
+        first.getone(timeout=WAIT_S)
     assert len(orders.admin.topic(TOPIC).partitions) == 10
     orders.admin.alter_topic(TOPIC, put={"segment.bytes": "1000000"})
     assert option(orders, "segment.bytes") == "1000000"
@@ -146,7 +153,7 @@ def test_the_topic_of_offsets_may_be_made_changed_and_deleted_by_hand(orders: Ka
 
 def test_offsets_and_groups_are_messages_and_their_end_is_a_tombstone(orders: Kafka) -> None:
     with consumer(orders, group_protocol="classic") as first:
-        first.getone(timeout=10)
+        first.getone(timeout=WAIT_S)
     before = len(orders.records(TOPIC))
     assert before >= 2
     assert all(record.key for record in orders.records(TOPIC))
@@ -161,7 +168,7 @@ def test_nothing_is_sent_to_a_consumer_that_does_not_ask(orders: Kafka) -> None:
         [AT], bootstrap_servers=orders.bootstrap_servers, auto_offset_reset="earliest"
     ) as reader:
         before = requests(orders, "Fetch")
-        assert len(reader.getmany(timeout=10)) > 0
+        assert len(reader.getmany(timeout=WAIT_S)) > 0
         assert requests(orders, "Fetch") > before
 
 
@@ -193,10 +200,10 @@ def test_sessions_must_be_longer_than_heartbeats(orders: Kafka) -> None:
     with consumer(
         orders,
         group_protocol="classic",
-        session_timeout_ms=6_000,
-        heartbeat_interval_ms=2_000,
+        session_timeout_ms=60_000,
+        heartbeat_interval_ms=20_000,
     ) as first:
-        first.getone(timeout=10)
+        first.getone(timeout=WAIT_S)
     with pytest.raises(barnabas.InvalidRequest, match=r"heartbeat\.interval\.ms"):
         consumer(orders, session_timeout_ms=6_000, heartbeat_interval_ms=6_000)
 
@@ -205,5 +212,5 @@ def test_a_poll_gives_no_more_than_max_poll_records(orders: Kafka) -> None:
     with consumer(orders, max_poll_records=7) as first:
         sizes: list[int] = []
         while sum(sizes) < 20:
-            sizes.append(len(first.getmany(timeout=10)))
+            sizes.append(len(first.getmany(timeout=WAIT_S)))
     assert max(sizes) == 7

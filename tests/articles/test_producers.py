@@ -5,6 +5,7 @@ from collections import Counter
 import barnabas.sync
 from barnabas.testing import Kafka
 from tests.articles.test_groups import requests
+from tests.waiting import WAIT_S
 
 
 def test_keys_are_spread_evenly_and_each_has_one_partition(kafka: Kafka) -> None:
@@ -41,7 +42,7 @@ def test_a_list_is_sent_without_waiting_and_flushed_as_one(kafka: Kafka) -> None
     kafka.create_topic("orders")
     before = requests(kafka, "Produce")
     with barnabas.sync.Producer(
-        bootstrap_servers=kafka.bootstrap_servers, linger_ms=50
+        bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000
     ) as producer:
         sent = [producer.send_nowait("orders", b"%d" % number) for number in range(100)]
         producer.flush()
@@ -54,11 +55,12 @@ def test_send_waits_for_the_answer_and_send_nowait_does_not(kafka: Kafka) -> Non
     with barnabas.sync.Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send("orders", b"1")
         assert len(kafka.records("orders")) == 1, "it is there when send returns"
-        kafka.slow(500, api="Produce")
+        kafka.slow(20_000, api="Produce")
         delivery = producer.send_nowait("orders", b"2")
         assert not delivery.done()
         kafka.heal()
-        assert delivery.result(timeout=10).offset == 1
+        kafka.clock.advance(20)
+        assert delivery.result(timeout=WAIT_S).offset == 1
 
 
 def test_a_message_names_its_topic_and_carries_its_place(kafka: Kafka) -> None:

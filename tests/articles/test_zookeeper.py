@@ -64,7 +64,7 @@ class OldConsumers:
             found.extend(self.poll())
             return len(found) >= count
 
-        self.kafka.wait_until(enough, 30)
+        self.kafka.wait_until(enough)
         return found
 
     def owned(self) -> list[list[int]]:
@@ -73,8 +73,7 @@ class OldConsumers:
     def settle(self, wanted: list[list[int]]) -> None:
         self.kafka.wait_until(
             lambda: self.poll() is not None and self.owned() == wanted,
-            30,
-            lambda: f"{self.owned()}, not {wanted}",
+            otherwise=lambda: f"{self.owned()}, not {wanted}",
         )
 
     def leave(self, name: str) -> None:
@@ -136,7 +135,6 @@ def test_a_member_or_a_broker_that_comes_or_goes_makes_every_member_rebalance(
             consumers.poll() is not None
             and all(len(told) > before[name] for name, told in consumers.causes.items())
         ),
-        30,
     )
     assert {told[-1] for told in consumers.causes.values()} == {
         f"group {GROUP!r}: a broker joined or left"

@@ -29,6 +29,7 @@ def consumer(kafka: AsyncKafka, group: str | None = "billing", **more: Any) -> A
         bootstrap_servers=kafka.bootstrap_servers,
         group_id=group,
         auto_offset_reset="earliest",
+        session_timeout_ms=60_000,
         **more,
     )
 

@@ -50,7 +50,6 @@ def test_requests_are_slow_until_healed(kafka: Kafka) -> None:
     kafka.produce("orders", [b"1"])
     assert time.monotonic() - before >= 0.12
     kafka.heal()
-    before = time.monotonic()
     kafka.produce("orders", [b"2"])
     assert kafka.values("orders") == [b"1", b"2"]
 
@@ -156,7 +155,7 @@ def test_the_coordinator_is_killed_and_the_group_goes_on(kafka_cluster: Kafka) -
         kafka.wait_for_lag("billing")
         kafka.kill(coordinator_of="billing")
         kafka.produce("orders", [b"2"])
-        kafka.wait_for_lag("billing", timeout=30)
+        kafka.wait_for_lag("billing")
         kafka.wait_until(lambda: is_stable(kafka, "billing", 1))
         assert kafka.group("billing").generation == 1
 

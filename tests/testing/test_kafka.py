@@ -110,7 +110,7 @@ def test_a_member_expires_and_comes_back(kafka: Kafka, protocol: str) -> None:
             ),
         )
         # A member of the consumer protocol learns it at its next heartbeat.
-        kafka.wait_until(lambda: is_stable(kafka, "billing", 2), 60)
+        kafka.wait_until(lambda: is_stable(kafka, "billing", 2))
 
 
 def test_a_rebalance_on_request(kafka: Kafka) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from barnabas.testing import Kafka
+from tests.waiting import WAIT_S
 
 python: Any = pytest.importorskip("kafka")
+
+PATIENT = {"bootstrap_timeout_ms": round(WAIT_S * 1000)}
 
 
 @pytest.fixture
@@ -21,7 +24,7 @@ def orders(kafka: Kafka) -> Kafka:
 
 @contextmanager
 def producer(kafka: Kafka, **more: Any) -> Iterator[Any]:
-    found = python.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **more)
+    found = python.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **PATIENT, **more)
     try:
         yield found
     finally:
@@ -35,7 +38,8 @@ def consumer(kafka: Kafka, group: str | None = "billing", **more: Any) -> Iterat
         bootstrap_servers=kafka.bootstrap_servers,
         group_id=group,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=10_000,
+        consumer_timeout_ms=round(WAIT_S * 1000),
+        **PATIENT,
         **more,
     )
     try:
@@ -57,7 +61,7 @@ def take(reads: Any, count: int) -> list[int]:
 
 def test_a_consumer_reads_what_a_producer_wrote(orders: Kafka) -> None:
     with producer(orders) as sends:
-        sends.send("orders", b"1").get(10)
+        sends.send("orders", b"1").get(WAIT_S)
     with consumer(orders) as reads:
         assert next(reads).value == b"1"
         reads.commit()
@@ -69,7 +73,7 @@ def test_headers_key_and_time_arrive_as_they_were_sent(orders: Kafka) -> None:
     with producer(orders) as sends:
         done = sends.send(
             "orders", b"v", key=b"k", partition=1, timestamp_ms=1_700_000_000_000, headers=headers
-        ).get(10)
+        ).get(WAIT_S)
     assert (done.partition, done.offset) == (1, 0)
     with consumer(orders) as reads:
         found = next(reads)
@@ -143,10 +147,12 @@ def test_a_position_is_set_by_offset_and_by_time(orders: Kafka) -> None:
         for number in range(5):
             sends.send(
                 "orders", b"%d" % number, partition=0, timestamp_ms=1_700_000_000_000 + number
-            ).get(10)
+            ).get(WAIT_S)
     at = python.TopicPartition("orders", 0)
     reads = python.KafkaConsumer(
-        bootstrap_servers=orders.bootstrap_servers, consumer_timeout_ms=10_000
+        bootstrap_servers=orders.bootstrap_servers,
+        consumer_timeout_ms=round(WAIT_S * 1000),
+        **PATIENT,
     )
     reads.assign([at])
     reads.seek(at, 3)
@@ -157,7 +163,7 @@ def test_a_position_is_set_by_offset_and_by_time(orders: Kafka) -> None:
 
 
 def test_topics_are_created_and_deleted(orders: Kafka) -> None:
-    admin = python.KafkaAdminClient(bootstrap_servers=orders.bootstrap_servers)
+    admin = python.KafkaAdminClient(bootstrap_servers=orders.bootstrap_servers, **PATIENT)
     admin.create_topics([python.admin.NewTopic("paid", 3, 1)])
     assert orders.topics() == ["orders", "paid"]
     admin.delete_topics(["paid"])

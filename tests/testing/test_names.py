@@ -14,6 +14,7 @@ from barnabas.config.client import OPTIONS as CLIENT_OPTIONS
 from barnabas.config.client import ClientConfig
 from barnabas.config.unsupported import OLD_CLIENT, OTHER_CLIENTS
 from barnabas.testing import Kafka
+from tests.waiting import WAIT_S
 
 
 def test_options_that_kafka_removed_say_what_to_use() -> None:
@@ -99,7 +100,7 @@ def test_unsubscribe_leaves_the_group_and_subscribe_joins_it_again(kafka: Kafka)
         auto_offset_reset="earliest",
     ) as consumer:
         assert consumer.state == "unjoined"
-        assert consumer.getone(timeout=10).value == b"1"
+        assert consumer.getone(timeout=WAIT_S).value == b"1"
         assert consumer.state == "stable"
         consumer.unsubscribe()
         assert consumer.state == "unjoined"
@@ -107,9 +108,9 @@ def test_unsubscribe_leaves_the_group_and_subscribe_joins_it_again(kafka: Kafka)
         assert kafka.group("billing").state == "Empty"
         assert kafka.lag("billing") == 1, "the message that was used is committed"
         with pytest.raises(barnabas.InvalidRequest, match="nothing to read"):
-            consumer.getone(timeout=10)
+            consumer.getone(timeout=WAIT_S)
         consumer.subscribe("orders")
-        assert consumer.getone(timeout=10).value == b"2"
+        assert consumer.getone(timeout=WAIT_S).value == b"2"
     assert consumer.state == "closed"
 
 
@@ -121,11 +122,11 @@ def test_wakeup_ends_a_wait_and_loses_nothing(kafka: Kafka) -> None:
         group_id="billing",
         auto_offset_reset="earliest",
     ) as consumer:
-        consumer.getmany(timeout=0.5)
+        kafka.wait_until(lambda: not consumer.getmany(timeout=0.05) and consumer.assignment())
         waker = threading.Timer(0.05, consumer.wakeup)
         waker.start()
         with pytest.raises(barnabas.WokenUp):
-            consumer.getone(timeout=60)
+            consumer.getone(timeout=WAIT_S)
         waker.join()
         kafka.produce("orders", [b"1"])
-        assert consumer.getone(timeout=10).value == b"1"
+        assert consumer.getone(timeout=WAIT_S).value == b"1"

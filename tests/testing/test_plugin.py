@@ -43,20 +43,21 @@ def open_files():
                   if os.path.exists(f"/proc/self/fd/{fd}"))
 
 @pytest.fixture(scope="session", autouse=True)
-def nothing_left(kafka_session, tmp_path_factory):
+def nothing_left():
     from barnabas.testing import Kafka
     with Kafka() as first:  # what is made once: codes, modules
         first.create_topic("orders")
         first.produce("orders", [b"x"])
         assert first.values("orders") == [b"x"]
     files, threads = open_files(), threading.active_count()
-    shared = {name for name in os.listdir("/dev/shm") if name.startswith("barnabas-test-")}
     yield
     assert threading.active_count() == threads, threading.enumerate()
     assert len(open_files()) <= len(files), (files, open_files())
 
 @pytest.mark.parametrize("number", range(COUNT))
 def test_one(kafka, number):
+    os.makedirs(DIRECTORIES, exist_ok=True)
+    open(os.path.join(DIRECTORIES, os.path.basename(kafka.directory)), "w").write(kafka.directory)
     kafka.create_topic("orders")
     kafka.produce("orders", [b"x"])
     assert kafka.values("orders") == [b"x"]
@@ -90,11 +91,12 @@ def test_a_suite_that_does_not_use_it_loads_nothing_of_a_broker(tmp_path: Path) 
 
 
 def test_many_tests_leave_nothing_behind(tmp_path: Path) -> None:
-    before = {name for name in os.listdir("/dev/shm") if name.startswith("barnabas-test-")}
-    text = MANY.replace("COUNT", str(COUNT))
+    directories = tmp_path / "directories"
+    text = MANY.replace("COUNT", str(COUNT)).replace("DIRECTORIES", repr(str(directories)))
     done = run(tmp_path, text, "-p", "xdist", "-n", "2")
     assert f"{COUNT} passed" in done.stdout, done.stdout[-3000:]
-    left = {name for name in os.listdir("/dev/shm") if name.startswith("barnabas-test-")} - before
+    used = [Path(file.read_text()) for file in directories.iterdir()]
+    assert len(used) == COUNT
     pids = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert str(tmp_path) not in pids.stdout
-    assert not left
+    assert not [directory for directory in used if directory.exists()]
