@@ -9,6 +9,7 @@ import pytest
 from barnabas.keeper import sqlite as room
 from barnabas.keeper.keeper import Event, SessionExpired, SessionState, WatchEventType
 from barnabas.keeper.sqlite import SqliteKeeper
+from tests.waiting import WAIT_S
 
 TIMEOUT_MS = 3_000
 
@@ -208,7 +209,7 @@ def test_a_thread_renews_and_tells(file: str) -> None:
     from queue import SimpleQueue
 
     heard: SimpleQueue[Event | SessionState] = SimpleQueue()
-    timeout_ms = 3_000
+    timeout_ms = 6_000
     one, two = SqliteKeeper(file, timeout_ms, heard.put), SqliteKeeper(file, timeout_ms)
     two.create("/a", ephemeral=True)
     started = room._monotonic_ms()
@@ -216,11 +217,11 @@ def test_a_thread_renews_and_tells(file: str) -> None:
     while room._monotonic_ms() < started + timeout_ms * 11 // 10:
         one.get("/a", watch=True)
         count = two.set("/a", b"")
-        assert heard.get(timeout=60) == Event(WatchEventType.CHANGED, "/a")
+        assert heard.get(timeout=WAIT_S) == Event(WatchEventType.CHANGED, "/a")
     assert count > 2
     one.exists("/a", watch=True)
     two.close()
-    assert heard.get(timeout=60) == Event(WatchEventType.DELETED, "/a")
+    assert heard.get(timeout=WAIT_S) == Event(WatchEventType.DELETED, "/a")
     one.close()
     assert heard.empty()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,10 @@ QUICKSTART = Path(__file__).resolve().parents[2] / "docs/notebooks/quickstart.ip
 
 
 def test_three_lines_to_a_record() -> None:
-    began = time.monotonic()
     kafka = barnabas.start()
     try:
         kafka.topic("orders").send({"id": 1})
         assert kafka.topic("orders").to_arrow(json=True)["id"].to_pylist() == [1]
-        assert time.monotonic() - began < 20, "a busy machine may need long, but not that long"
         assert repr(kafka.topic("orders")) == "<topic 'orders', 1 records>"
     finally:
         kafka.stop()

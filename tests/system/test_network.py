@@ -13,7 +13,8 @@ import pytest
 from barnabas.model.ports import Stream
 from barnabas.system.logs import Logger
 from barnabas.system.network import SMALL_BUFFER, WAKE_SIZE, SocketStream, SystemNetwork
-from tests.waiting import eventually
+from tests.ports import free_ports_from
+from tests.waiting import WAIT_S, eventually
 
 
 @contextmanager
@@ -58,7 +59,7 @@ async def test_a_newcomer_without_a_descriptor_left_is_turned_away() -> None:
     listening = SystemNetwork(Logger(said)).listen("127.0.0.1", 0, lambda stream: None)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.create_connection((listening.host, listening.port)) as newcomer:
-        newcomer.settimeout(60)
+        newcomer.settimeout(WAIT_S)
         limit = max(map(int, os.listdir("/proc/self/fd"))) + 1
         fillers = []
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
@@ -187,8 +188,7 @@ async def test_a_port_of_somebody_else_is_reached_over_tcp() -> None:
 
 
 async def test_a_unix_socket_that_cannot_be_had_leaves_tcp() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_ports_from(1)
     with socket.socket(socket.AF_UNIX) as squatter:
         squatter.bind(f"\0barnabas/127.0.0.1:{port}")
         network, accepted = SystemNetwork(Logger(io.StringIO())), list[Stream]()
