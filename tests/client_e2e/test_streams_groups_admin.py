@@ -5,6 +5,7 @@ from pathlib import Path
 
 import barnabas
 from barnabas.client.groups.diagnosis import diagnose
+from barnabas.client.groups.text import document
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -74,6 +75,10 @@ async def test_a_streams_group_is_listed_described_explained_and_deleted(tmp_pat
             }
             assert report.generation == epoch
             assert diagnose(report) == []
+            assert [str(task) for task in report.members[0].tasks] == ["0_0", "0_1"]
+            shown = document(report)
+            assert shown["members"][0]["tasks"] == {"active": ["0_0", "0_1"]}
+            assert shown["subtopologies"][0]["changelogs"] == ("app-s-changelog",)
             (summary,) = await admin.group_summaries()
             assert (summary.listing.type, summary.listing.state) == ("streams", "Stable")
             await heartbeat(admin, -1)

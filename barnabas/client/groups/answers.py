@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.errors import check
-from barnabas.client.groups.report import MemberReport
+from barnabas.client.groups.report import MemberReport, StreamsSubtopology
 from barnabas.coordinators.groups.subscription import partitions_of, topics_of
 from barnabas.model.ids import TopicPartition
 from barnabas.model.ports import FileSlice
@@ -23,6 +23,7 @@ class Description(NamedTuple):
     assignor: str
     epoch: int | None
     members: tuple[MemberReport, ...]
+    subtopologies: tuple[StreamsSubtopology, ...] = ()
 
 
 def committed(

@@ -38,6 +38,27 @@ class ConsumptionRate(NamedTuple):
     produced: int
 
 
+class StreamsTask(NamedTuple):
+    """A task of Kafka Streams, which reads one partition of each topic of its subtopology. `role`:
+    active, standby, or warm-up (a standby that is to become active)."""
+
+    role: str
+    subtopology: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology}_{self.partition}"  # as Kafka Streams names it in its log
+
+
+class StreamsSubtopology(NamedTuple):
+    """A part of a topology whose tasks run apart from those of the others."""
+
+    id: str
+    sources: tuple[str, ...]
+    repartitions: tuple[str, ...]  # internal topics that it reads
+    changelogs: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class MemberReport:
     """One member. Its partitions are known once the group is stable."""
@@ -48,6 +69,7 @@ class MemberReport:
     instance: str | None = None
     topics: tuple[str, ...] = ()
     owned: tuple[TopicPartition, ...] = ()
+    tasks: tuple[StreamsTask, ...] = ()  # of a streams group
     # From the history:
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
@@ -129,6 +151,7 @@ class GroupReport:
     # open where the group reads
     transactions: TransactionsReport = field(default_factory=TransactionsReport)
     shares: tuple[DescribedSharePartition, ...] = ()  # of a share group, where brokers report it
+    subtopologies: tuple[StreamsSubtopology, ...] = ()  # of a streams group
 
     @property
     def lag(self) -> int:

@@ -110,6 +110,7 @@ class GroupReports:
                 name: len(topic.partitions) for name, topic in sorted(view.topics.items())
             },
             transactions=await self._transactions(described, committed, bounds),
+            subtopologies=described.subtopologies,
             shares=await share_partitions(self._cluster, group) if described.type == SHARE else (),
         )
 

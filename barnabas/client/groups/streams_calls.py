@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.errors import check
 from barnabas.client.groups.answers import Description
-from barnabas.client.groups.report import STREAMS, MemberReport
+from barnabas.client.groups.report import STREAMS, MemberReport, StreamsSubtopology, StreamsTask
 from barnabas.model.errors import Code
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.streams_group_describe import (
+    Assignment,
     Member,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
@@ -48,6 +49,7 @@ async def describe_streams_groups(
             ASSIGNOR,
             each.group_epoch,
             tuple(_member(member, topics) for member in each.members),
+            _subtopologies(each.topology),
         )
     return found
 
@@ -64,6 +66,32 @@ def _read_topics(topology: Topology | None) -> dict[str, list[str]]:
     }
 
 
+def _subtopologies(topology: Topology | None) -> tuple[StreamsSubtopology, ...]:
+    return tuple(
+        StreamsSubtopology(
+            part.subtopology_id,
+            tuple(part.source_topics),
+            tuple(topic.name for topic in part.repartition_source_topics),
+            tuple(topic.name for topic in part.state_changelog_topics),
+        )
+        for part in (() if topology is None else topology.subtopologies or ())
+    )
+
+
+def _tasks(assignment: Assignment) -> tuple[StreamsTask, ...]:
+    roles = {
+        "active": assignment.active_tasks,
+        "standby": assignment.standby_tasks,
+        "warm-up": assignment.warmup_tasks,
+    }
+    return tuple(
+        StreamsTask(role, each.subtopology_id, partition)
+        for role, parts in roles.items()
+        for each in parts
+        for partition in each.partitions
+    )
+
+
 def _member(member: Member, topics: dict[str, list[str]]) -> MemberReport:
     return MemberReport(
         member.member_id,
@@ -77,4 +105,5 @@ def _member(member: Member, topics: dict[str, list[str]]) -> MemberReport:
             for name in topics.get(tasks.subtopology_id, ())
             for partition in tasks.partitions
         ),
+        _tasks(member.assignment),
     )

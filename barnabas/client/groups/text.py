@@ -4,7 +4,13 @@ from typing import Any
 
 from barnabas.client.finding import Finding
 from barnabas.client.groups import share_text
-from barnabas.client.groups.report import CLASSIC, GroupReport, PartitionReport
+from barnabas.client.groups.report import (
+    CLASSIC,
+    STREAMS,
+    GroupReport,
+    MemberReport,
+    PartitionReport,
+)
 from barnabas.client.groups.reporting import GroupSummary
 from barnabas.client.tables import Row, table
 from barnabas.client.words import count, listed
@@ -196,9 +202,17 @@ def member_rows(report: GroupReport) -> list[Row]:
             "session_timeout_ms": member.session_timeout_ms,
             "rebalance_timeout_ms": member.rebalance_timeout_ms,
             "silent_ms": member.silent_ms,
+            **({"tasks": _tasks_by_role(member)} if report.type == STREAMS else {}),
         }
         for member in report.members
     ]
+
+
+def _tasks_by_role(member: MemberReport) -> dict[str, list[str]]:
+    roles: dict[str, list[str]] = {}
+    for task in member.tasks:
+        roles.setdefault(task.role, []).append(str(task))
+    return roles
 
 
 def document(report: GroupReport) -> dict[str, Any]:
@@ -223,6 +237,11 @@ def document(report: GroupReport) -> dict[str, Any]:
         ],
         "partitions": [partition_row(each) for each in report.partitions],
         **({"in_flight": share_text.documents(report)} if report.shares else {}),
+        **(
+            {"subtopologies": [part._asdict() for part in report.subtopologies]}
+            if report.type == STREAMS
+            else {}
+        ),
         "has_history": report.has_history,
         "history_since_ms": report.history_since_ms,
         "rebalances": [rebalance_document(entry) for entry in report.rebalances],
