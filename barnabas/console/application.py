@@ -45,7 +45,8 @@ _STATUS = {
 class ConsoleOptions:
     """As the command line gives them. `pipelines`: the pipelines of this machine, as rows.
 
-    `decode`: with a schema registry, a framed value as text.
+    `decode`: with a schema registry, a framed value as text. `registry_worker`: the module that
+    runs queries with it.
     """
 
     servers: str
@@ -54,6 +55,8 @@ class ConsoleOptions:
     pipelines: Callable[[], list[dict[str, Any]]] = field(default=list)
     settings: dict[str, str] = field(default_factory=dict)
     decode: DecodeValue | None = None
+    registry: str = ""
+    registry_worker: str = ""
     by_user: bool = False  # everyone logs in as a user of the cluster
 
 

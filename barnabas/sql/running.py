@@ -27,6 +27,8 @@ class QueryRequest:
     rows_max: int = 10_000
     memory_mb: int = 512
     seconds_max: float = 60.0
+    as_of_ms: int | None = None  # topics end where they ended at this time
+    registry: str = ""  # address of a schema registry, for a worker that decodes values
     lakes: list[str] = field(default_factory=list)  # specs, for a worker that knows them
 
 

@@ -7,33 +7,20 @@ that the query names are read, up to the ends that they have when it starts.
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
 
-from barnabas.client.blocking.admin import Admin
-from barnabas.client.blocking.partition_consumer import PartitionConsumer
-from barnabas.config.option import nearest
 from barnabas.model.errors import KafkaError
-from barnabas.model.ids import TopicPartition
-from barnabas.sql import ranges
-from barnabas.sql.ranges import Span
 from barnabas.sql.statement import Condition, Statement, read_statement
-from barnabas.wire.messages.list_offsets import EARLIEST, LATEST
+from barnabas.sql.topic_reader import DecodeBatch, QueryFailed, TopicReader
 
-SAMPLE = 1_000
-ROWS_AT_ONCE = 50_000
-WINDOW = 5_000  # offsets of each partition
 SHOWN_AT_ONCE = 500
 _TYPES: dict[type, str] = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 BASE = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-
-
-class QueryFailed(Exception):
-    """The query cannot be run: what is wrong with it."""
 
 
 def say(**line: Any) -> None:
@@ -89,102 +76,6 @@ def parsed(database: Any, query: str) -> Statement:
         return read_statement(json.loads(text), evaluate)
     except ValueError as problem:
         raise QueryFailed(str(problem)) from None
-
-
-class TopicReader:
-    """One topic of a query: which offsets it reads, and its records as Arrow."""
-
-    def __init__(
-        self, name: str, settings: dict[str, str], conditions: Sequence[Condition], most: int
-    ) -> None:
-        self.name = name
-        self._settings = {"auto.offset.reset": "earliest", **settings}
-        self.notes: list[str] = []
-        with Admin(settings) as admin:
-            topics = admin.topics().topics
-            if name not in topics:
-                raise QueryFailed(f"topic {name!r} does not exist{nearest(name, topics)}")
-            numbers = [partition.number for partition in topics[name].partitions]
-            chosen = ranges.wanted_partitions(numbers, conditions)
-            if any(each.column == "key" and each.operator == "=" for each in conditions):
-                self.notes.append(
-                    f"reads partition {', '.join(map(str, chosen)) or 'none'} only, where producers"
-                    " that hash as Java does write this key"
-                )
-            places = {TopicPartition(name, number): EARLIEST for number in chosen}
-            firsts = admin.offsets(places) if places else {}
-            # Records of open transactions are not read, and a reader would wait for them.
-            committed = settings.get("isolation.level", "read_committed") == "read_committed"
-            latest = dict.fromkeys(places, LATEST)
-            ends = admin.offsets(latest, committed_only=committed) if places else {}
-            since = ranges.since_ms(conditions)
-            starts = {at: firsts[at].offset for at in places}
-            if since is not None and places:
-                for at, found in admin.offsets(dict.fromkeys(places, since)).items():
-                    starts[at] = max(starts[at], found.offset if found.offset >= 0 else 1 << 62)
-        self.ends = {at.partition: ends[at].offset for at in places}
-        spans = {
-            at.partition: ranges.by_offset((starts[at], ends[at].offset), conditions)
-            for at in places
-        }
-        self.spans = {number: span for number, span in spans.items() if span[0] < span[1]}
-        self.limit_to(most)
-
-    def limit_to(self, most: int) -> None:
-        before = self.records
-        self.spans = ranges.newest(self.spans, most)
-        if self.records < before:
-            self.notes.append(
-                f"{before - self.records:,} of {before:,} records are not read: the limit is"
-                f" {most:,}"
-            )
-
-    @property
-    def records(self) -> int:
-        return sum(stop - start for start, stop in self.spans.values())
-
-    def sample(self) -> list[Any]:
-        """The values of the newest records."""
-        each = max(1, SAMPLE // max(1, len(self.spans)))
-        spans = {
-            number: (max(start, stop - each), stop) for number, (start, stop) in self.spans.items()
-        }
-        return [value for batch in self._read(spans) for value in batch.column("value").to_pylist()]
-
-    def batches(self, *, newest_first: bool) -> Iterator[Any]:
-        """Oldest first, or windows from the ends backwards: for a query that has only a limit."""
-        if not newest_first:
-            yield from self._read(self.spans)
-            return
-        left = dict(self.spans)
-        while left:
-            windows = {n: (max(start, stop - WINDOW), stop) for n, (start, stop) in left.items()}
-            found = pa.Table.from_batches(list(self._read(windows)))
-            order = [("timestamp", "descending"), ("offset", "descending")]
-            yield from found.sort_by(order).to_batches()
-            left = {n: (left[n][0], low) for n, (low, _) in windows.items() if low > left[n][0]}
-
-    def follow(self) -> Iterator[Any]:
-        """New records, from the ends on."""
-        places = [TopicPartition(self.name, number) for number in self.ends]
-        with PartitionConsumer(places, self._settings) as consumer:
-            for at in places:
-                consumer.seek(at, self.ends[at.partition])
-            while True:
-                batch = consumer.read_arrow(ROWS_AT_ONCE, 1.0, headers=True)
-                if batch.num_rows:
-                    yield batch
-
-    def _read(self, spans: dict[int, Span]) -> Iterator[Any]:
-        if not spans:
-            return
-        places = {TopicPartition(self.name, number): span for number, span in spans.items()}
-        with PartitionConsumer(list(places), self._settings) as consumer:
-            for at, (start, _) in places.items():
-                consumer.seek(at, start)
-            consumer.stop_at({at: stop for at, (_, stop) in places.items()})
-            while not consumer.finished():
-                yield consumer.read_arrow(ROWS_AT_ONCE, 30.0, headers=True)
 
 
 def inferred(values: list[Any]) -> dict[str, str]:
@@ -261,8 +152,12 @@ def no_tables(name: str, conditions: Sequence[Condition]) -> TableReader | None:
     return None
 
 
-def run(request: dict[str, Any], table: Callable[..., TableReader | None] = no_tables) -> None:
-    """`table`: makes the reader of a name that is not a topic."""
+def run(
+    request: dict[str, Any],
+    table: Callable[..., TableReader | None] = no_tables,
+    decoded: DecodeBatch | None = None,
+) -> None:
+    """`table`: makes the reader of a name that is not a topic. `decoded`: decodes a batch."""
     database = sandboxed(request["memory_mb"])
     try:
         statement = parsed(database, request["query"])
@@ -274,7 +169,14 @@ def run(request: dict[str, Any], table: Callable[..., TableReader | None] = no_t
                 tables.append(found)
                 continue
             readers.append(
-                TopicReader(name, request["settings"], conditions, request["records_max"])
+                TopicReader(
+                    name,
+                    request["settings"],
+                    conditions,
+                    request["records_max"],
+                    request["as_of_ms"],
+                    decoded,
+                )
             )
         for each in tables:
             for note in each.notes:
@@ -317,6 +219,8 @@ def run(request: dict[str, Any], table: Callable[..., TableReader | None] = no_t
         ).fetchall()
         lock(database)
         shown = _rows(database, request["query"], request["rows_max"], True)
+        if decoded is not None and decoded.problem:
+            say(note=f"not all keys and values could be decoded: {decoded.problem}")
         say(done=True, rows=shown)
     finally:
         database.close()

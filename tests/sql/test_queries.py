@@ -84,6 +84,15 @@ async def test_latest_is_the_last_record_of_each_key(broker: BrokerProcess, orde
     assert found["rows"] == [["0", 25], ["2", 27], ["3", 28], ["4", 29]]
 
 
+async def test_a_topic_is_read_as_it_was(broker: BrokerProcess, orders: str) -> None:
+    then = await asked(broker, f'select epoch_ms(timestamp) from "{orders}" where "order" = 10')
+    ((as_of_ms,),) = then["rows"]
+    query = f"select key, \"order\" from latest('{orders}') order by 2"
+    found = await asked(broker, query, as_of_ms=as_of_ms)
+    assert found["rows"] == [["0", 5], ["1", 6], ["2", 7], ["3", 8], ["4", 9]]
+    assert found["plans"][0]["records"] == 10
+
+
 async def test_a_topic_may_be_named_twice(broker: BrokerProcess, orders: str) -> None:
     found = await asked(
         broker,

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from barnabas.sql.running import QueryRequest
 
 
+REGISTRY_WORKER = "barnabas.pipeline.formats.sql_worker"
+
+
 @click.command()
 @click.argument("query")
 @click.option("--follow", is_flag=True, help="Keep running, for a query that only filters.")
@@ -26,6 +29,15 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True,
     help="End the query after so many seconds.",
+)  # fmt: skip
+@click.option(
+    "--as-of", metavar="TIME",
+    help="Topics as they were: without the records from the first one on that is as new as TIME.",
+)  # fmt: skip
+@click.option(
+    "--registry", metavar="URL",
+    help="A schema registry: keys and values that name their schema (Avro, Protobuf, JSON) are "
+    "read as JSON. Requires pip install 'barnabas[schemas]'.",
 )  # fmt: skip
 @click.option(
     "--lake", "lakes", multiple=True, type=click.Path(exists=True, dir_okay=False),
@@ -41,6 +53,8 @@ def command(
     explain: bool,
     max_records: int,
     timeout: float,
+    as_of: str | None,
+    registry: str | None,
     lakes: tuple[str, ...],
     output: str,
 ) -> int:
@@ -53,8 +67,19 @@ def command(
         if find_spec(name) is None:
             extras = "spark,sql" if lakes else "sql"
             raise click.ClickException(f"{name} is not installed: pip install 'barnabas[{extras}]'")
+    from barnabas.model.times import parse_time
     from barnabas.sql.running import QueryRequest
 
+    if as_of is not None and (follow or lakes):
+        raise click.UsageError("--as-of: not with --follow or --lake")
+    if registry is not None and lakes:
+        raise click.UsageError("--registry: not with --lake, whose spec names the format")
+    if registry is not None and not registry.startswith(("http://", "https://")):
+        raise click.UsageError(f"--registry {registry[:200]}: expected http://HOST:PORT")
+    try:
+        as_of_ms = None if as_of is None else parse_time(as_of)
+    except ValueError as problem:
+        raise click.UsageError(f"--as-of: {problem}") from None
     client_config(ctx)
     request = QueryRequest(
         query,
@@ -64,6 +89,8 @@ def command(
         records_max=max_records,
         rows_max=1 << 40,
         seconds_max=timeout,
+        as_of_ms=as_of_ms,
+        registry=registry or "",
         lakes=list(lakes),
     )
     return asyncio.run(_show(request, chosen_output(output)))
@@ -72,7 +99,8 @@ def command(
 async def _show(request: "QueryRequest", output: str) -> int:
     from barnabas.sql.running import WORKER, run_query
 
-    worker = "barnabas.pipeline.lake.sql_worker" if request.lakes else WORKER
+    worker = REGISTRY_WORKER if request.registry else WORKER
+    worker = "barnabas.pipeline.lake.sql_worker" if request.lakes else worker
     columns: list[str] = []
     rows: list[dict[str, Any]] = []
     async with aclosing(run_query(request, worker)) as lines:

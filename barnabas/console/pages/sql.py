@@ -14,7 +14,8 @@ from barnabas.console import words
 from barnabas.console.application import Asked
 from barnabas.console.view import View
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.sql.running import QueryRequest, run_query
+from barnabas.model.times import parse_time
+from barnabas.sql.running import WORKER, QueryRequest, run_query
 
 ROWS_MAX = 500
 PLAIN_S = 10.0
@@ -35,9 +36,15 @@ def _check_installed() -> None:
             )
 
 
+def _worker(asked: Asked) -> str:
+    return asked.options.registry_worker if asked.options.registry else WORKER
+
+
 async def sql(asked: Asked) -> View:
     _check_installed()
     query = asked.query("q")[:20_000]
+    as_of = asked.query("as_of")[:40]
+    as_of_ms = parse_time(as_of) if as_of else None
     plain = asked.query("plain") == "1" or not _is_html(asked)
     rows: list[dict[str, Any]] = []
     columns: list[str] = []
@@ -45,9 +52,14 @@ async def sql(asked: Asked) -> View:
     error = ""
     if query and plain:
         request = QueryRequest(
-            query, asked.options.settings, rows_max=ROWS_MAX, seconds_max=PLAIN_S
+            query,
+            asked.options.settings,
+            rows_max=ROWS_MAX,
+            seconds_max=PLAIN_S,
+            as_of_ms=as_of_ms,
+            registry=asked.options.registry,
         )
-        async with aclosing(run_query(request)) as lines:
+        async with aclosing(run_query(request, _worker(asked))) as lines:
             async for line in lines:
                 columns = line.get("columns", columns)
                 if isinstance(line.get("rows"), list):
@@ -56,7 +68,8 @@ async def sql(asked: Asked) -> View:
                 error = line.get("error", error)
     if error and not _is_html(asked):
         raise InvalidRequest(Code.INVALID_REQUEST, error)
-    stream = "" if plain or not query else f"/sql/rows?{urlencode({'q': query})}"
+    kept = {"q": query, **({"as_of": as_of} if as_of else {})}
+    stream = "" if plain or not query else f"/sql/rows?{urlencode(kept)}"
     return View(
         "sql",
         "Ask topics a question" if not query else words.text(" ".join(query.split()), 120),
@@ -68,12 +81,14 @@ async def sql(asked: Asked) -> View:
             "error": error,
             "stream": stream,
             "examples": _EXAMPLES,
-            "plain": f"?{urlencode({'q': query, 'plain': '1'})}",
+            "plain": f"?{urlencode({**kept, 'plain': '1'})}",
+            "as_of": as_of,
             "done": bool(query) and plain,
         },
         rows=rows,
         columns=columns,
-        command=f"sql {shlex.quote(query or _EXAMPLES[0])}",
+        command=f"sql {shlex.quote(query or _EXAMPLES[0])}"
+        + (f" --as-of {shlex.quote(as_of)}" if as_of else ""),
     )
 
 
@@ -83,12 +98,19 @@ def _is_html(asked: Asked) -> bool:
 
 async def sql_rows(asked: Asked) -> Response:
     _check_installed()
-    request = QueryRequest(asked.query("q"), asked.options.settings, rows_max=ROWS_MAX)
+    as_of = asked.query("as_of")[:40]
+    request = QueryRequest(
+        asked.query("q"),
+        asked.options.settings,
+        rows_max=ROWS_MAX,
+        as_of_ms=parse_time(as_of) if as_of else None,
+        registry=asked.options.registry,
+    )
 
     async def items() -> AsyncIterator[bytes]:
         columns: list[str] = []
         seen = reading = 0
-        async with aclosing(run_query(request)) as lines:
+        async with aclosing(run_query(request, _worker(asked))) as lines:
             async for line in lines:
                 if "plan" in line:
                     reading += line["plan"]["records"]

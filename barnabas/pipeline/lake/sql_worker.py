@@ -23,7 +23,8 @@ from barnabas.pipeline.lake.union import FilteringUnionReader, UnionSlice, union
 from barnabas.pipeline.run.spec import Spec, load
 from barnabas.pipeline.spark.reading import Task
 from barnabas.sql.statement import Condition
-from barnabas.sql.worker import QueryFailed, run, say
+from barnabas.sql.topic_reader import QueryFailed
+from barnabas.sql.worker import run, say
 
 _FILTERS = {
     "=": datasource.EqualTo,
