@@ -26,7 +26,11 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass
 class View:
-    """`live`: the text of elements that change. `command`: the same on the command line."""
+    """`live`: the text of elements that change. `command`: the same on the command line.
+
+    `outline`: the parts that are not elements of `live`, such as the names of findings. If they
+    change, the page is loaded again.
+    """
 
     template: str
     title: str
@@ -35,6 +39,7 @@ class View:
     rows: Sequence[Row] = ()
     columns: Sequence[str] = ()
     live: Mapping[str, str] = field(default_factory=dict)
+    outline: Sequence[str] = ()
     command: str = ""
     status: int = 200
     good: bool | None = None  # whether the title is good news; None: neither
@@ -66,7 +71,12 @@ class Renderer:
             return _live(view, request)
         template = self._environment.get_template(f"{view.template}.html")
         html = template.render(
-            view=view, request=request, live=view.live, here=_here(request), **view.data
+            view=view,
+            request=request,
+            live=view.live,
+            here=_here(request),
+            outline=_outline(view),
+            **view.data,
         )
         return Response(html, view.status, media_type="text/html")
 
@@ -78,8 +88,15 @@ def _here(request: Request) -> str:
     return raw.decode("ascii", "replace").removesuffix(".html")
 
 
+def _outline(view: View) -> str:
+    return sha256(json.dumps([view.good, *view.outline]).encode()).hexdigest()[:12]
+
+
 def _live(view: View, request: Request) -> Response:
-    body = json.dumps({"title": view.title, **view.live}).encode()
+    texts = {"title": view.title, **view.live}
+    shown = {name: words.text(value, 2_000) for name, value in texts.items()}
+    shown["outline"] = _outline(view)
+    body = json.dumps(shown).encode()
     tag = f'"{sha256(body).hexdigest()[:20]}"'
     headers = {"etag": tag, "cache-control": "no-cache"}
     if request.headers.get("if-none-match") == tag:

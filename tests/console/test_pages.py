@@ -254,6 +254,9 @@ async def test_letters_are_listed_by_cause_and_sent_back_once(
     assert f"/topics/{letters}/0/2" in page
     preview = (await get(f"/dlq/{letters}/redrive?cause=bad")).text
     assert "Send 3 letters of" in preview
+    one = (await get(f"/dlq/{letters}/redrive?partition=0&offset=1")).text
+    assert "Send 1 letter of" in one
+    assert (await get(f"/dlq/{letters}/redrive?offset=x")).status == 400
     for _ in range(2):
         assert (await get(f"/dlq/{letters}/redrive", form={"cause": "bad"})).status == 303
     found = (await get(f"/topics/{orders}/records.json?value=poison&plain=1")).json()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.cli.looking.sql import REGISTRY_WORKER
 from barnabas.cli.options import client_config, client_settings, cluster_options
 from barnabas.cli.up import HostAndPort
 from barnabas.config.kinds import Address, parse_address
@@ -135,6 +136,8 @@ def run_console_command(
         pipelines=pipeline_rows,
         settings=settings,
         decode=None if registry is None else registry_decoder(registry),
+        registry=registry or "",
+        registry_worker=REGISTRY_WORKER,
         by_user=by_user,
     )
 
@@ -164,28 +167,37 @@ def pipeline_rows() -> list[dict[str, Any]]:
 
     from barnabas.pipeline.run.roster import entries
 
-    return [{**asdict(entry), "table_rows": _table_rows(entry)} for entry in entries()]
+    return [{**asdict(entry), **_of_spec(entry)} for entry in entries()]
 
 
-_counted: dict[str, tuple[float, int | None]] = {}
+_looked_up: dict[str, tuple[float, dict[str, Any]]] = {}
 
 
-def _table_rows(entry: "RosterEntry") -> int | None:
-    """How many rows the table of a lake has; None if that is unknown. Asked from time to time: a
+def _of_spec(entry: "RosterEntry") -> dict[str, Any]:
+    """What only the pipeline's file tells: its topics and its table. Asked from time to time: a
     table may be far away.
     """
     from barnabas.pipeline.errors import PipelineError
-    from barnabas.pipeline.lake.snapshot import row_count
     from barnabas.pipeline.run.spec import load
 
-    if entry.kind != "lake":
-        return None
-    asked_at, found = _counted.get(entry.name, (float("-inf"), None))
+    asked_at, found = _looked_up.get(entry.name, (float("-inf"), {}))
     if time.monotonic() - asked_at < _COUNT_S:
         return found
+    found = {}
     try:
-        found = row_count(load(Path(entry.spec)))
+        spec = load(Path(entry.spec))
+        found = {
+            "reads": list(spec.source.topics),
+            "retry_topic": spec.errors.retry_topic,
+            "dlq": spec.errors.dlq,
+            "target": spec.sink.topic or spec.sink.table or spec.sink.path,
+            "row_per_record": spec.sink.keep == "all" and spec.transform is None,
+        }
+        if entry.kind == "lake":
+            from barnabas.pipeline.lake.snapshot import row_count
+
+            found["table_rows"] = row_count(spec)
     except (PipelineError, OSError):
-        found = None
-    _counted[entry.name] = (time.monotonic(), found)
+        pass  # the file or the table is gone: the run's own numbers are still shown
+    _looked_up[entry.name] = (time.monotonic(), found)
     return found

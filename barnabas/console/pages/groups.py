@@ -118,6 +118,10 @@ async def group(asked: Asked) -> View:
         rows=[partition_row(one) for one in report.partitions],
         columns=PARTITION_COLUMNS,
         live=live,
+        outline=[f"{one.name}:{one.severity.value}" for one in findings]
+        + [f"{one.at}" for one in shown]
+        + [f"{one.id}:{len(one.owned)}" for one in report.members]
+        + [f"{len(report.rebalances)}:{report.generation}"],
         command=f"group explain {shlex.quote(name)}",
         good=None if worst is None and report.lag else worst is None,
     )

@@ -20,6 +20,7 @@ from barnabas.console.pages.topics import found_topic
 from barnabas.console.reading import reading_cluster
 from barnabas.console.topic_names import DEAD_LETTER_NAME
 from barnabas.console.view import View
+from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 
 _PARTITIONS_MAX = (
@@ -30,6 +31,7 @@ _READ_MAX = 20_000
 _NUMBERS = re.compile(r"\d+")
 NUMBER = "#"
 FIELDS = ("cause", "group", "origin")
+PLACE = ("partition", "offset")  # of one letter
 
 
 async def dead_letters(asked: Asked) -> View:
@@ -66,12 +68,26 @@ async def dead_letters(asked: Asked) -> View:
 
 def _filter(fields: dict[str, str]) -> Filter:
     given = {name: fields[name] for name in FIELDS if fields.get(name)}
-    return Filter(**given)  # type: ignore[arg-type]
+    partition, offset = (_number(fields, name) for name in PLACE)
+    return Filter(
+        partitions=() if partition is None else (partition,),
+        offset=offset,
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def _number(fields: dict[str, str], name: str) -> int | None:
+    given = fields.get(name, "")
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) < 19):
+        raise InvalidRequest(Code.INVALID_REQUEST, f"{name}={given[:50]!r}: expected a number")
+    return int(given)
 
 
 def _options(topic: str, fields: dict[str, str]) -> str:
     parts = [shlex.quote(topic)]
-    parts += [f"--{name} {shlex.quote(fields[name])}" for name in FIELDS if fields.get(name)]
+    parts += [f"--{name} {shlex.quote(fields[name])}" for name in _given(fields)]
     return " ".join(parts)
 
 
@@ -140,14 +156,15 @@ async def redrive(asked: Asked) -> View | Response:
     check_allowed(asked)
     await found_topic(asked, name)
     posted = asked.request.method == "POST"
-    fields = asked.form if posted else {each: asked.query(each) for each in FIELDS}
+    fields = asked.form if posted else {each: asked.query(each) for each in (*FIELDS, *PLACE)}
     wanted = _filter(fields)
     with reading_cluster(asked.options.settings) as cluster:
         dead = DeadLetters(cluster)
         if posted:
             sent = await dead.redrive(name, wanted)
             changed(asked, "redrive", topic=name, letters=sent, **_given(fields))
-            return see_other(f"{words.path('dlq', name)}?{urlencode(_given(fields))}")
+            kept = {each: value for each, value in _given(fields).items() if each in FIELDS}
+            return see_other(f"{words.path('dlq', name)}?{urlencode(kept)}")
         plan = await redrive_plan(dead, name, wanted, None, None)
     many = plan["letters"]
     facts: dict[str, Any] = {
@@ -181,4 +198,4 @@ async def redrive(asked: Asked) -> View | Response:
 
 
 def _given(fields: dict[str, str]) -> dict[str, str]:
-    return {each: fields[each] for each in FIELDS if fields.get(each)}
+    return {each: fields[each] for each in (*FIELDS, *PLACE) if fields.get(each)}

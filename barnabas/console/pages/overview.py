@@ -68,7 +68,7 @@ async def overview(asked: Asked) -> View:
             "brokers": brokers,
             "topics": topics,
             "partitions": partitions,
-            "groups": len(sweep.groups),
+            "groups": len(sweep.groups) if sweep.at_ms else None,
             "problems": problems[:_SHOWN],
             "more_problems": max(0, len(problems) - _SHOWN),
             "findings": findings,
@@ -80,9 +80,19 @@ async def overview(asked: Asked) -> View:
         rows=findings,
         columns=["group", "name", "severity", "text", "remedy"],
         live=live,
+        outline=[
+            str(bool(sweep.at_ms)),
+            *(f"{row['topic']}-{row['partition']}" for row in problems),
+            *(f"{each['group']}:{each['name']}" for each in findings),
+        ],
         command="status",
-        good=not down and not problems and not findings,
+        good=_good(down or problems or findings, bool(sweep.at_ms)),
     )
+
+
+def _good(wrong: list[Any], swept: bool) -> bool | None:
+    """None while groups have not been examined: nothing is known to be wrong yet."""
+    return False if wrong else True if swept else None
 
 
 def _title(

@@ -53,7 +53,7 @@ async def records(asked: Asked) -> View:
         stream = f"{words.path('topics', name, 'scan')}?{_kept(asked)}"
         note = "Looking for records, the newest first."
     elif not wanted.anything:
-        found_rows, note = await _plain_scan(asked, _spans(asked, bounds), wanted)
+        found_rows, note = await _plain_scan(asked, await _spans(asked, bounds), wanted)
         await decode_rows(asked.options.decode, found_rows)
         return _view(asked, name, topic, found_rows, note, "", numbers, bounds)
     elif start_offset or since:
@@ -98,7 +98,8 @@ def _view(
             "rows": rows,
             "note": note,
             "stream": stream,
-            "hashed": bool(asked.query("key")) and not asked.query("partition"),
+            "hashed": bool(asked.query("key"))
+            and not (asked.query("partition") or asked.query("everywhere")),
             "numbers": numbers,
             "query": {each: asked.query(each) for each in QUERY},
             "kept": _kept(asked),
@@ -125,7 +126,7 @@ def _times(asked: Asked) -> list[tuple[str, str]]:
     ]
 
 
-QUERY = ("partition", "from", "time", "key", "value", "header", "n", "tail")
+QUERY = ("partition", "from", "time", "key", "value", "header", "everywhere", "n", "tail")
 
 
 def _kept(asked: Asked, **changes: str) -> str:
@@ -189,18 +190,22 @@ async def _from(
             at: (max(first, start), min(end, max(first, start) + rows))
             for at, (first, end) in bounds.items()
         }
-    since_ms = parse_time(asked.query("time"))
-    starts = await asked.state.offsets(bounds, since_ms)
+    spans = await _spans(asked, bounds)
+    return {at: (start, min(end, start + rows)) for at, (start, end) in spans.items()}
+
+
+async def _spans(asked: Asked, bounds: dict[TopicPartition, Span]) -> dict[TopicPartition, Span]:
+    """From an offset and a time on, to the ends."""
+    start = asked.number("from", 0)
+    spans = {at: (max(first, start), end) for at, (first, end) in bounds.items()}
+    if not asked.query("time"):
+        return spans
+    starts = await asked.state.offsets(bounds, parse_time(asked.query("time")))
     return {
-        at: (starts[at], min(end, starts[at] + rows))
-        for at, (_, end) in bounds.items()
+        at: (max(first, starts[at]), end)
+        for at, (first, end) in spans.items()
         if starts.get(at, -1) >= 0
     }
-
-
-def _spans(asked: Asked, bounds: dict[TopicPartition, Span]) -> dict[TopicPartition, Span]:
-    start = asked.number("from", 0)
-    return {at: (max(first, start), end) for at, (first, end) in bounds.items()}
 
 
 async def _plain_scan(
@@ -250,10 +255,11 @@ async def scan_stream(asked: Asked) -> Response:
     wanted = _wanted(asked)
     numbers = _partitions(asked, topic, wanted)
     bounds = await asked.state.readable(TopicPartition(name, number) for number in numbers)
+    spans = await _spans(asked, bounds)
 
     async def items() -> AsyncIterator[dict[str, Any]]:
         found = 0
-        async for step in scan(asked.options.settings, _spans(asked, bounds), wanted):
+        async for step in scan(asked.options.settings, spans, wanted):
             rows = [_hit_row(hit) for hit in step.hits]
             await decode_rows(asked.options.decode, rows)
             found += len(rows)
@@ -305,20 +311,23 @@ async def tail_stream(asked: Asked) -> Response:
 
 
 async def download(asked: Asked) -> Response:
-    """All records of the ranges, as JSON lines that `produce -J` reads, or as CSV."""
+    """All records that the page is about, as JSON lines that `produce -J` reads, or as CSV."""
     (name,) = asked.names
     if not asked.options.allow_export:
         raise InvalidRequest(Code.POLICY_VIOLATION, "this console was started with --no-export")
     topic = await found_topic(asked, name)
-    numbers = _partitions(asked, topic, Wanted())
+    wanted = _wanted(asked)
+    numbers = _partitions(asked, topic, wanted)
     bounds = await asked.state.readable(TopicPartition(name, number) for number in numbers)
+    spans = await _spans(asked, bounds)
     as_csv = asked.query("as") == "csv"
 
     async def body() -> AsyncIterator[bytes]:
         if as_csv:
             yield (",".join(COLUMNS) + "\n").encode()
-        async for messages in export(asked.options.settings, _spans(asked, bounds)):
-            yield b"".join(map(_csv_line if as_csv else to_json, messages))
+        async for messages in export(asked.options.settings, spans):
+            matching = [message for message in messages if _matches(message, wanted)]
+            yield b"".join(map(_csv_line if as_csv else to_json, matching))
 
     kind = "text/csv" if as_csv else "application/x-ndjson"
     file = f"{words.path(name)[1:]}.{'csv' if as_csv else 'jsonl'}"

@@ -28,6 +28,7 @@ def all_routes() -> Routes:
     routes.add("/dlq/*", "letters.letters_of")
     routes.add("/dlq/*/redrive", "letters.redrive")
     routes.add("/pipelines", "pipelines.pipelines")
+    routes.add("/pipelines/*", "pipelines.pipeline")
     routes.add("/sql", "sql.sql")
     routes.add("/sql/rows", "sql.sql_rows")
     routes.add("/brokers", "brokers.brokers")

@@ -3,7 +3,7 @@
 
 const POLL_MS = 2000;
 const ROWS_MAX = 500;
-const PLACES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", c: "/clients", e: "/events", d: "/dlq", p: "/pipelines", s: "/sql" };
+const PLACES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", c: "/clients", e: "/events", x: "/transactions", d: "/dlq", p: "/pipelines", s: "/sql" };
 
 const notice = document.getElementById("notice");
 function say(text) {
@@ -17,8 +17,18 @@ const source = document.body.dataset.live;
 let tag = "";
 let failures = 0;
 
+// Other findings, members or rows: the page is loaded again, unless a person would lose something.
+function changedOutline(outline) {
+  if (outline === document.body.dataset.outline) return;
+  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
+  const busy = typing || document.querySelector("dialog[open]") || !getSelection().isCollapsed;
+  if (busy) say("This page has changed: press r to load it again.");
+  else location.reload();
+}
+
 function put(id, text) {
-  const element = id === "title" ? document.getElementById("title") : document.getElementById(id);
+  if (id === "outline") return changedOutline(text);
+  const element = document.getElementById(id);
   if (!element) return;
   if (id === "points") {
     element.setAttribute("points", text);
@@ -78,6 +88,8 @@ document.addEventListener("keydown", (event) => {
     }
   } else if (event.key === "r") {
     location.reload();
+  } else if (event.key === "?") {
+    document.getElementById("keys")?.showModal();
   }
 });
 
