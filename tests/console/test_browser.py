@@ -2,9 +2,11 @@
 by keyboard, with hostile records; and what axe says about every page.
 """
 
+import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -12,8 +14,11 @@ from urllib.parse import quote
 
 import pytest
 
+from barnabas.client.workers.dead_letter_headers import LetterTrail, Origin
+from barnabas.model.times import iso_time
 from barnabas.sync import Admin, Consumer, Producer
 from tests.conftest import _or_skip
+from tests.console.test_pipeline_page import entry
 from tests.support.browser import axe
 
 pytestmark = pytest.mark.slow
@@ -22,6 +27,18 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e<script>alert(2)</script>"
 TOPIC = "orders"
 GROUP = f"billing {HOSTILE}"
 TOKEN = "a-token-of-enough-length"
+PIPELINE = "orders-lake"
+FIRST_MS = time.time_ns() // 1_000_000 - 3_600_000
+MEMBER = """import sys
+from barnabas.sync import Consumer
+servers, group, topic = sys.argv[1:]
+with Consumer(topic, bootstrap_servers=servers, group_id=group, client_id="doomed",
+              session_timeout_ms=6000, auto_offset_reset="earliest") as consumer:
+    while True:
+        if consumer.getmany(10, timeout=1):
+            consumer.commit()
+            print("joined", flush=True)
+"""
 
 
 class Console(NamedTuple):
@@ -52,11 +69,18 @@ def console_process(servers: str, *options: str, **env: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=["barnabas", "kafka"])
-def console(request: pytest.FixtureRequest, browser: Any) -> Iterator[Console]:
+def console(
+    request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Console]:
     name = "broker" if request.param == "barnabas" else "kafka"
     servers = request.getfixturevalue(name).bootstrap_servers
     _fill(servers)
-    with console_process(servers, "--allow-changes") as url:
+    state = tmp_path_factory.mktemp("state")
+    runs = state / "barnabas/pipelines"
+    runs.mkdir(parents=True)
+    failed = entry(PIPELINE, group=GROUP, state="failed", error=f"{TOPIC}-0, offset 2: not JSON")
+    (runs / f"{PIPELINE}.json").write_text(json.dumps(failed))
+    with console_process(servers, "--allow-changes", XDG_STATE_HOME=str(state)) as url:
         yield Console(url.rstrip("/"), servers, browser, request.param)
 
 
@@ -69,7 +93,10 @@ def _fill(servers: str) -> None:
     with Producer(bootstrap_servers=servers) as producer:
         for number in range(200):
             value = f'{{"order": {number}, "customer": {number % 50}}}'
-            producer.send(TOPIC, value.encode(), key=str(number % 50).encode())
+            producer.send(TOPIC, value.encode(), key=str(number % 50).encode(),
+                          timestamp=FIRST_MS + number * 1_000)  # fmt: skip
+        trail = LetterTrail(GROUP, Origin("filler-6", 0, 1), 1, "ValueError: no amount", 3, 0, 5)
+        producer.send("orders.dlq", b"{}", headers=list(trail.headers(())))
         producer.send(TOPIC, HOSTILE.encode() + b"\xff\x00", key=HOSTILE.encode(),
                       headers=[(HOSTILE, HOSTILE.encode())])  # fmt: skip
         producer.send("orders.dlq", b"x" * 900_000, key=b"large")
@@ -137,6 +164,57 @@ def test_a_record_is_found_by_its_key(console: Console, page: Any) -> None:
     page.locator("tbody tr").first.get_by_role("link").click()
     page.get_by_role("heading", name="Batch").wait_for()
     assert '"order": 192' in page.locator("pre").nth(1).inner_text()
+
+
+def test_records_are_found_by_their_time(console: Console, page: Any) -> None:
+    page.goto(f"{console.url}/topics/orders/records")
+    page.get_by_label("From time").fill(iso_time(FIRST_MS + 150_000))
+    page.get_by_role("button", name="Show").click()
+    page.get_by_text('"order": 150,').wait_for()
+    assert page.get_by_text('"order": 149,').count() == 0
+
+
+def test_the_cause_of_a_lost_member_is_shown(console: Console, page: Any) -> None:
+    with Producer(bootstrap_servers=console.servers) as producer:
+        producer.send("filler-5", b"x")
+    command = [sys.executable, "-c", MEMBER, console.servers, "watched", "filler-5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as member:
+        assert member.stdout is not None
+        assert member.stdout.readline() == "joined\n"
+        page.goto(f"{console.url}/groups/watched")
+        page.locator("#members", has_text="1").wait_for()
+        member.kill()
+    page.locator("#members", has_text="0").wait_for(timeout=120_000)
+    if console.kind == "barnabas":
+        page.get_by_text("session").first.wait_for()
+
+
+def test_letters_that_are_sent_back_twice_are_sent_once(console: Console, page: Any) -> None:
+    page.goto(f"{console.url}/dlq/orders.dlq")
+    page.get_by_role("link", name="Send back…").click()
+    page.get_by_role("button", name="Send 1 back").click()
+    page.get_by_text("sent back").first.wait_for()
+    page.get_by_role("link", name="Send these back…").click()
+    page.get_by_text("There is nothing to change.").wait_for()
+
+
+def test_the_counts_of_a_pipeline_add_up(console: Console, page: Any) -> None:
+    page.goto(f"{console.url}/pipelines")
+    page.get_by_role("link", name=PIPELINE).click()
+    page.get_by_text(re.compile(r"records kept = .* read \+ .* waiting")).wait_for()
+    page.get_by_role("link", name="Show the record that it failed at").click()
+    page.get_by_role("heading", name="Batch").wait_for()
+
+
+def test_the_keys_are_listed(console: Console, page: Any) -> None:
+    page.goto(f"{console.url}/topics")
+    page.keyboard.press("?")
+    page.get_by_role("heading", name="Keys").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("heading", name="Keys").wait_for(state="hidden")
+    page.keyboard.press("g")
+    page.keyboard.press("x")
+    page.wait_for_url("**/transactions")
 
 
 def test_a_shared_address_shows_the_same(console: Console, page: Any) -> None:
@@ -262,7 +340,9 @@ PAGES = (
     "/topics/orders/records", "/topics/orders/0/1",
     "/topics/orders/0/1?view=hex", "/topics/orders/produce", "/topics/orders/delete", "/groups",
     OF_GROUP, f"{OF_GROUP}/seek", "/brokers", "/events", "/transactions", "/dlq",
-    "/dlq/orders.dlq", "/pipelines", "/sql", "/sql?q=select+1&plain=1", "/nope",
+    "/dlq/orders.dlq", "/dlq/orders.dlq/redrive", f"{OF_GROUP}/seek?to=latest", "/pipelines",
+    f"/pipelines/{PIPELINE}", "/topics/orders/records?key=42&plain=1", "/sql",
+    "/sql?q=select+1&plain=1", "/nope",
 )  # fmt: skip
 
 

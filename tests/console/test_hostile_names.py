@@ -39,8 +39,7 @@ def check_is_text(answer: Answer) -> None:
 
 async def test_members_of_a_share_group(get: Ask, broker: BrokerProcess, topic: str) -> None:
     group = f"{topic} {HOSTILE}"
-    given = {"bootstrap_servers": broker.bootstrap_servers, "client_id": HOSTILE}
-    async with Admin(**given) as admin:
+    async with Admin(bootstrap_servers=broker.bootstrap_servers, client_id=HOSTILE) as admin:
         await admin.create_topic(topic, partitions=1)
         coordinator = await admin._cluster.coordinator(group)
         request = ShareGroupHeartbeatRequest(
@@ -61,8 +60,7 @@ async def test_members_of_a_share_group(get: Ask, broker: BrokerProcess, topic: 
 
 async def test_members_of_a_streams_group(get: Ask, broker: BrokerProcess, topic: str) -> None:
     group = f"{topic} {HOSTILE}"
-    given = {"bootstrap_servers": broker.bootstrap_servers, "client_id": HOSTILE}
-    async with Admin(**given) as admin:
+    async with Admin(bootstrap_servers=broker.bootstrap_servers, client_id=HOSTILE) as admin:
         await admin.create_topic(topic, partitions=1)
         coordinator = await admin._cluster.coordinator(group)
         request = StreamsGroupHeartbeatRequest(
@@ -103,7 +101,7 @@ async def test_schemas_of_a_registry(
     def decode(value: bytes) -> Any:
         if value[5:] == b"bad":
             raise ValueError(HOSTILE)
-        return DecodedValue(HOSTILE, HOSTILE, HOSTILE)  # type: ignore[arg-type]
+        return DecodedValue(HOSTILE, HOSTILE, HOSTILE)
 
     servers = broker.bootstrap_servers
     async with Admin(bootstrap_servers=servers) as admin:

@@ -3,16 +3,21 @@
 import shlex
 
 from barnabas.client.cluster_rows import broker_rows, event_row, health, reasons
+from barnabas.client.tables import Row
+from barnabas.client.transactions.report import TransactionsReport
 from barnabas.client.transactions.text import held_row, list_rows, shown_row
 from barnabas.client.transactions.transaction_rules import diagnose_transactions
 from barnabas.client.words import count
+from barnabas.console import words
 from barnabas.console.application import Asked
+from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.console.sweep import OPEN_STATES, TRANSACTIONS_MAX, transactions_report
 from barnabas.console.view import View
 from barnabas.system.machine import boot_id
 
 _EVENTS_SHOWN = 200
 _HISTORIES_MAX = 100
+_FRESH_MS = 4_000
 
 
 async def brokers(asked: Asked) -> View:
@@ -37,6 +42,12 @@ async def brokers(asked: Asked) -> View:
         }
         for one in state.sweep.log_dirs or ()
     ]
+    live = {}
+    for number, row in enumerate(rows):
+        live[f"d{number}"] = (
+            "-" if row["loop_delay_ms_p99"] is None else (f"{row['loop_delay_ms_p99']} ms")
+        )
+        live[f"f{number}"] = words.number(row["open_files"])
     down = sum(row["state"] in ("down", "silent") for row in rows)
     partitions = sum(len(topic.partitions) for topic in view.topics.values())
     title = f"{count(len(rows), 'broker')}"
@@ -54,6 +65,9 @@ async def brokers(asked: Asked) -> View:
         document={"brokers": rows, "log_dirs": disks, "problems": problems},
         rows=rows,
         columns=["broker", "address", "state", "epoch", "rack", "leads", "replicas"],
+        live=live,
+        outline=[f"{row['broker']}:{row['state']}:{row['leads']}" for row in rows]
+        + [f"{row['topic']}-{row['partition']}:{row['problem']}" for row in problems[:100]],
         command="cluster brokers",
         good=not down and not problems,
     )
@@ -80,20 +94,25 @@ async def events(asked: Asked) -> View:
         data={"rows": rows[:_EVENTS_SHOWN], "topic": topic, "partition": partition},
         rows=rows,
         columns=["time", "what", "where", "change", "cause"],
+        outline=[str(len(rows)), *(f"{row['time']}{row['where']}" for row in rows[:1])],
         command="cluster events" + (f" -t {shlex.quote(topic)}" if topic else ""),
     )
 
 
-async def transactions(asked: Asked) -> View:
-    admin = asked.state.admin
+async def _open(state: ConsoleCluster) -> tuple[list[Row], TransactionsReport]:
+    admin = state.admin
     listed = (await admin.list_transactions(states=OPEN_STATES))[:TRANSACTIONS_MAX]
     described = await admin.describe_transactions(
         [each.transactional_id for each in listed],
         coordinators={each.transactional_id: each.coordinator for each in listed},
     )
-    report = await transactions_report(asked.state)
+    report = await transactions_report(state)
     histories = await admin.transaction_histories(list(described)[:_HISTORIES_MAX])
-    rows = list_rows(described.values(), report, histories)
+    return list_rows(described.values(), report, histories), report
+
+
+async def transactions(asked: Asked) -> View:
+    rows, report = await asked.state.shared("transactions", lambda: _open(asked.state), _FRESH_MS)
     findings = diagnose_transactions(report)
     held = [held_row(one, report) for one in report.held]
     title = f"{count(len(rows), 'open transaction')}"
@@ -108,6 +127,9 @@ async def transactions(asked: Asked) -> View:
         document={"transactions": rows, "held": held},
         rows=rows,
         columns=["transactional_id", "state", "producer_id", "open_ms", "times_out_in_ms"],
+        outline=[f"{row['transactional_id']}:{row['state']}" for row in rows]
+        + [f"{row['topic']}-{row['partition']}" for row in held]
+        + [finding.name for finding in findings],
         command="txn explain",
         good=not findings,
     )

@@ -27,6 +27,7 @@ _PARTITIONS_MAX = (
     2_000  # the last record of each is read to know a dead-letter topic by its headers
 )
 _SHOWN = 100
+_FRESH_MS = 5_000  # tabs that show the list share a look at it
 _READ_MAX = 20_000
 _NUMBERS = re.compile(r"\d+")
 NUMBER = "#"
@@ -39,9 +40,13 @@ async def dead_letters(asked: Asked) -> View:
     view = await state.names()
     partitions = sum(len(topic.partitions) for topic in view.topics.values())
     rows: list[Row] = []
-    if partitions <= _PARTITIONS_MAX:
+
+    async def look() -> list[Row]:
         with reading_cluster(asked.options.settings) as cluster:
-            rows = [summary_row(one) for one in await DeadLetters(cluster).summaries()]
+            return [summary_row(one) for one in await DeadLetters(cluster).summaries()]
+
+    if partitions <= _PARTITIONS_MAX:
+        rows = await state.shared("dead letters", look, _FRESH_MS)
     else:
         for name, topic in sorted(view.topics.items()):
             if DEAD_LETTER_NAME.search(name):
@@ -61,6 +66,7 @@ async def dead_letters(asked: Asked) -> View:
         data={"rows": rows, "by_name": partitions > _PARTITIONS_MAX},
         rows=rows,
         columns=["topic", "letters", "redriven", "left", "last_time", "last_cause"],
+        outline=[f"{row['topic']}:{row['letters']}:{row['redriven']}" for row in rows],
         command="dlq ls",
         good=not left,
     )

@@ -147,6 +147,7 @@ async def topic(asked: Asked) -> View:
             }
         )
         live[f"e{number}"] = words.number(end)
+        live[f"g{number}"] = ", ".join(lags)
     sizes = [float(end - start) for at in all_at for start, end in [bounds.get(at, (0, 0))]]
     records = int(sum(sizes))
     readers = await _readers(asked, name, bounds)
@@ -180,10 +181,12 @@ async def topic(asked: Asked) -> View:
             "has_logs": bool(logs),
             "events": events[:_EVENTS_SHOWN],
             "has_since": bool(since),
+            "compacted": any(row["compaction"] for row in rows),
         },
         rows=rows,
         columns=["partition", "leader", "epoch", "replicas", "in_sync", "start", "end", "bytes"],
         live=live,
+        outline=[f"{row['leader']}:{row['epoch']}:{row['in_sync']}" for row in rows],
         command=f"topic describe {shlex.quote(name)}",
         good=not bad,
     )
