@@ -41,6 +41,7 @@ class View:
     live: Mapping[str, str] = field(default_factory=dict)
     outline: Sequence[str] = ()
     command: str = ""
+    remote: bool = True  # whether the command asks the cluster, and so needs its address
     status: int = 200
     good: bool | None = None  # whether the title is good news; None: neither
 

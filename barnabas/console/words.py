@@ -12,6 +12,10 @@ from barnabas.model.times import iso_time
 from barnabas.model.words import duration, printable
 
 CELL_MAX = 2_000
+_BEGINNINGS = frozenset(
+    {"a", "all", "an", "it", "its", "members", "no", "offsets", "one", "partitions", "records",
+     "some", "the", "this", "topics", "transactional"}
+)  # fmt: skip
 SUFFIXES = (".json", ".csv", ".html", ".live")
 
 
@@ -116,7 +120,14 @@ def path(*segments: object) -> str:
     return "/" + "/".join(quoted)
 
 
+def sentence(value: str) -> str:
+    """With a capital, unless it begins with a name."""
+    first = value.partition(" ")[0]
+    return value[:1].upper() + value[1:] if first in _BEGINNINGS else value
+
+
 FILTERS = {
-    "text": text, "payload": payload, "number": number, "size": size, "rate": rate, "ago": ago,
-    "iso": iso, "duration": lambda ms: "-" if ms is None else duration(ms),
+    "text": text, "sentence": sentence, "payload": payload, "number": number, "size": size,
+    "rate": rate, "ago": ago, "iso": iso,
+    "duration": lambda ms: "-" if ms is None else duration(ms),
 }  # fmt: skip

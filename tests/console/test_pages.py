@@ -208,6 +208,11 @@ async def test_records_are_sent_with_a_form(get: Ask, orders: str) -> None:
     rows = (await get(f"/topics/{orders}/records.json?n=2&partition=1")).json()
     assert {row["value"] for row in rows} == {"v0", "v1"}
     assert (await get(f"/topics/{orders}/produce", form={"count": "9999"})).status == 400
+    both = {"value": "v", "null_value": "1"}
+    assert (await get(f"/topics/{orders}/produce", form=both)).status == 400
+    typed = {"key": "typed", "null_key": "1", "value": "v"}
+    assert (await get(f"/topics/{orders}/produce", form=typed)).status == 303
+    assert (await get(f"/topics/{orders}/records.json?n=1")).json()[0]["key"] == "typed"
     again = (await get(f"/topics/{orders}/produce?from=1:{rows[0]['offset']}")).text
     assert "a: b" in again
 

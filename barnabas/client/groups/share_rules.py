@@ -121,7 +121,8 @@ def archived(report: GroupReport) -> Iterator[Finding]:
     if records:
         yield warning(
             "not-accepted",
-            f"{count(records, 'record')} were given up: rejected, or delivered too often",
+            f"{count(records, 'record')} {'was' if records == 1 else 'were'} given up: rejected, or"
+            " delivered too often",
             "see the last failed deliveries in `barnabas group describe`. With"
             " errors.deadletterqueue.topic.name of the group, such records go to a dead-letter"
             " topic (`barnabas dlq`)",

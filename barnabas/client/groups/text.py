@@ -34,16 +34,21 @@ UNKNOWN_LAG = "unknown: no members, and nothing committed in a topic that is the
 def headline(report: GroupReport) -> str:
     """The group in one line."""
     generation = "" if report.generation is None else f", generation {report.generation}"
+    return (
+        f"{printable(report.group)}: {report.state}{generation},"
+        f" {count(len(report.members), 'member')},"
+        f" {count(len(report.partitions), 'partition')}, {unread(report)}"
+    )
+
+
+def unread(report: GroupReport) -> str:
+    """How far behind the group is."""
     behind = f"lag {UNKNOWN_LAG}" if report.is_unknown else "nothing unread"
     if report.lag:
         behind = f"{count(report.lag, 'record')} unread{_no_commit_yet(report)}"
         if report.unread_ms:
             behind += f", the oldest for {duration(report.unread_ms)}"
-    return (
-        f"{printable(report.group)}: {report.state}{generation},"
-        f" {count(len(report.members), 'member')},"
-        f" {count(len(report.partitions), 'partition')}, {behind}"
-    )
+    return behind
 
 
 def description(report: GroupReport, offsets_in: str = "") -> str:

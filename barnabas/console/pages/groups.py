@@ -19,6 +19,7 @@ from barnabas.client.groups.text import (
     partition_row,
     rebalance,
     summary_row,
+    unread,
 )
 from barnabas.client.words import count
 from barnabas.console import words
@@ -76,9 +77,12 @@ async def group(asked: Asked) -> View:
     findings = diagnose(report)
     worst = findings[0] if findings else None
     title = headline(report)
+    if worst is not None:  # the answer first: what is wrong
+        what = " and ".join(one.name.replace("-", " ") for one in findings[:2])
+        title = f"{words.text(name, 249)}: {what}; {unread(report)}"
     live = {
         "lag": words.number(report.lag),
-        "oldest": duration(report.unread_ms) if report.unread_ms else "-",
+        "oldest": duration(report.unread_ms) if report.lag and report.unread_ms else "-",
         "catch_up": catch_up(report),
         "state": report.state,
         "members": words.number(len(report.members)),

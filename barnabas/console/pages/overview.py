@@ -3,7 +3,7 @@
 from typing import Any
 
 from barnabas.client.cluster_rows import broker_rows, counts, reasons
-from barnabas.client.finding import Severity
+from barnabas.client.finding import Finding, Severity
 from barnabas.client.words import count
 from barnabas.console import charts, words
 from barnabas.console.application import Asked
@@ -31,7 +31,7 @@ async def overview(asked: Asked) -> View:
             "remedy": finding.remedy,
         }
         for group, finding in sorted(
-            sweep.findings, key=lambda pair: pair[1].severity is not Severity.PROBLEM
+            _once(sweep.findings), key=lambda pair: pair[1].severity is not Severity.PROBLEM
         )
     ]
     topics, partitions = state.derived("counts", lambda: counts(view))
@@ -88,6 +88,12 @@ async def overview(asked: Asked) -> View:
         command="status",
         good=_good(down or problems or findings, bool(sweep.at_ms)),
     )
+
+
+def _once(findings: list[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
+    """What is found about the cluster is not repeated for each of its groups."""
+    everywhere = {finding.name for group, finding in findings if not group}
+    return [each for each in findings if not each[0] or each[1].name not in everywhere]
 
 
 def _good(wrong: list[Any], swept: bool) -> bool | None:

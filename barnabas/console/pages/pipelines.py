@@ -46,6 +46,7 @@ async def pipelines(asked: Asked) -> View:
               if row["waiting"] is not None},
         outline=[f"{row['name']}:{row['state']}:{row['error']}" for row in rows],
         command="pipeline ls -a",
+        remote=False,
         good=None if not rows else not broken,
     )  # fmt: skip
 
@@ -78,6 +79,7 @@ async def pipeline(asked: Asked) -> View:
         live=live,
         outline=[row["state"], str(row["error"]), str(sorted(row["alerts"])), str(row["letters"])],
         command=f"pipeline explain {shlex.quote(name)}",
+        remote=False,
         good=row["state"] == "running" and not row["alerts"] and not row["letters"],
     )
 

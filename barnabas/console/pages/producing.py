@@ -63,10 +63,15 @@ async def _send(asked: Asked, name: str, partitions: int) -> Response:
             )
         number = int(partition)
     headers = _headers(form.get("headers", ""))
+    no_key = bool(form.get("null_key")) and not form.get("key")  # a key that was typed is meant
+    if form.get("null_value") and form.get("value"):
+        raise InvalidRequest(
+            Code.INVALID_REQUEST, "nothing was sent: a record has a value, or it is null"
+        )
     last = None
     async with Producer({**asked.options.settings, "acks": "all"}) as producer:
         for at in range(int(many)):
-            key = None if form.get("null_key") else filled_in(form.get("key", ""), at)
+            key = None if no_key else filled_in(form.get("key", ""), at)
             value = None if form.get("null_value") else filled_in(form.get("value", ""), at)
             last = await producer.send(
                 name,

@@ -82,16 +82,18 @@ def _view(
 ) -> View:
     total = sum(end - start for start, end in bounds.values())
     where = f"partition {numbers[0]}" if len(numbers) == 1 else count(len(numbers), "partition")
-    command = f"consume {shlex.quote(name)} -o -{ROWS} -e"
-    if len(numbers) == 1:
-        command += f" -p {numbers[0]}"
+    title = f"{words.text(name, 249)}: {count(total, 'record')} in {where}"
+    if asked.query("key"):
+        title = (
+            f"{words.text(name, 249)}: records with the key {words.text(asked.query('key'), 60)}"
+        )
     next_link = ""
     if rows and (asked.query("from") or asked.query("time")) and len(numbers) == 1:
         next_from = max(row["offset"] for row in rows) + 1
         next_link = f"?{_kept(asked, time='', **{'from': str(next_from)})}"
     return View(
         "records",
-        f"{words.text(name, 249)}: {count(total, 'record')} in {where}",
+        title,
         data={
             "name": name,
             "topic": topic,
@@ -113,8 +115,17 @@ def _view(
             for row in rows
         ],
         columns=COLUMNS,
-        command=command,
+        command=_command(asked, name, numbers),
     )
+
+
+def _command(asked: Asked, name: str, numbers: list[int]) -> str:
+    if key := asked.query("key"):
+        topic, text = name.replace('"', '""'), key.replace("'", "''")
+        return "sql " + shlex.quote(f"from \"{topic}\" where key = '{text}'")
+    start = asked.query("from") or f"-{ROWS}"
+    command = f"consume {shlex.quote(name)} -o {shlex.quote(start)} -e"
+    return command + (f" -p {numbers[0]}" if len(numbers) == 1 else "")
 
 
 def _times(asked: Asked) -> list[tuple[str, str]]:

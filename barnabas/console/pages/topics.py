@@ -181,6 +181,7 @@ async def topic(asked: Asked) -> View:
             "has_logs": bool(logs),
             "events": events[:_EVENTS_SHOWN],
             "has_since": bool(since),
+            "replicated": any(row["replica_lag"] for row in rows),
             "compacted": any(row["compaction"] for row in rows),
         },
         rows=rows,
