@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,18 @@ from tests.process import BrokerProcess, running_broker
 from tests.support.cache import ROOT, Missing
 from tests.support.kafka import KafkaBroker, kafka_for_tests
 from tests.support.s3 import CREDENTIALS
-from tests.support.spark import check_spark, connector_jars
+from tests.support.spark import check_spark, connector_jars, jvm_options
 
 OPTIONS = {"num.partitions": "3"}
 # Of the S3 server of the tests: tasks have the environment in which Spark was started.
 os.environ |= CREDENTIALS
-# Of every Spark that a test starts, here or as a program: compiling well would take longer than it
-# saves.
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_start() -> None:
+    """Of every Spark that a test starts, here or as a program."""
+    with suppress(Missing):
+        os.environ["SPARK_SUBMIT_OPTS"] = jvm_options()
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from tests.spark.specs import order, write
 from tests.spark.test_pipelines import read
 from tests.spark.topics import committed, create
 from tests.support.cache import ROOT
+from tests.support.spark import SHORT_LIVED
 
 READY = re.compile(r"spark ready on (spark://127\.0\.0\.1:\d+) \((\d) workers, 1 cores each\)")
 WAIT_S = 240
@@ -167,7 +168,7 @@ def test_a_spec_runs_on_a_cluster_or_is_submitted_and_the_package_comes_along(
                     "checkpoint": str(here.directory / command),
                     "options": {
                         "spark.executor.memory": "512m",
-                        "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
+                        "spark.executor.extraJavaOptions": SHORT_LIVED,
                         "spark.cores.max": "1",
                     },
                 },

@@ -13,6 +13,7 @@ from typing import Any
 from barnabas.pipeline.run.running import run_spec
 from barnabas.pipeline.run.session import session
 from barnabas.pipeline.run.spec import Spec, load
+from tests.support.spark import SHORT_LIVED
 
 
 def copied(rows: Any) -> Any:
@@ -26,6 +27,7 @@ def main() -> None:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.executor.cores": "1",
         "spark.cores.max": "2",  # so that a second driver has executors, too
     }
