@@ -1,6 +1,7 @@
 """Both drivers against brokers that lie: a typed error, in time, and memory within bounds."""
 
 import asyncio
+import re
 import resource
 import struct
 import time
@@ -20,6 +21,7 @@ from barnabas.wire.messages.produce import (
     TopicProduceResponse,
 )
 from tests.client.impostor import INIT_PRODUCER_ID, METADATA, PRODUCE, Behave, Impostor, Request
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +32,10 @@ QUICK: dict[str, Any] = {
     "default_api_timeout_ms": 400,
     "socket_connection_setup_timeout_ms": 400,
 }
-LONG_S = 60  # far more than the timeouts allow, far less than for ever
+LONG_S = WAIT_S  # far more than the timeouts allow, far less than for ever
+
+# An error has its cause once a request has come to an end: on a busy machine that takes longer.
+TRIED_MS = (1_500, 60_000)
 
 Topics = Callable[..., object]
 
@@ -184,9 +189,7 @@ def answered_for(topic: str, partition: int, code: int = 0) -> Behave:
 def test_a_record_is_never_left_without_an_answer(
     behave: Behave, said: str, blocking: bool
 ) -> None:
-    options: dict[str, Any] = {"delivery_timeout_ms": 1_500, "retry_backoff_ms": 20}
-    if behave is silent:
-        options |= QUICK
+    options: dict[str, Any] = {"retry_backoff_ms": 20, **(QUICK if behave is silent else {})}
 
     async def send(address: str) -> None:
         async with barnabas.Producer(bootstrap_servers=address, **options) as producer:
@@ -207,8 +210,12 @@ def test_a_record_is_never_left_without_an_answer(
 
     with Impostor(serve) as impostor:
         started = time.monotonic()
-        with pytest.raises(KafkaError, match=said):
-            run(impostor.address)
+        for options["delivery_timeout_ms"] in TRIED_MS:
+            with pytest.raises(KafkaError) as refused:
+                run(impostor.address)
+            if said in str(refused.value):
+                break
+        assert said in str(refused.value)
         assert time.monotonic() - started < LONG_S
 
 
@@ -217,14 +224,19 @@ async def test_a_leader_that_is_not_there_is_named() -> None:
         request.answer(impostor.metadata(port=1))
 
     with Impostor(answer) as impostor:
-        producer = barnabas.Producer(
-            bootstrap_servers=impostor.address,
-            delivery_timeout_ms=400,
-            enable_idempotence=False,
-        )
-        with pytest.raises(Retriable, match=r"t-0.*delivery\.timeout\.ms=400.*127\.0\.0\.1:1"):
-            await producer.send("t", b"x")
-        await producer.close()
+        for delivery_ms in TRIED_MS:
+            producer = barnabas.Producer(
+                bootstrap_servers=impostor.address,
+                delivery_timeout_ms=delivery_ms,
+                enable_idempotence=False,
+            )
+            with pytest.raises(Retriable) as refused:
+                await producer.send("t", b"x")
+            await producer.close()
+            if "127.0.0.1:1" in str(refused.value):
+                break
+        said = rf"t-0.*delivery\.timeout\.ms={delivery_ms}.*127\.0\.0\.1:1"
+        assert re.search(said, str(refused.value))
 
 
 async def test_nothing_warns_when_nobody_closes(recwarn: pytest.WarningsRecorder) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -28,11 +29,18 @@ from barnabas.wire.messages.produce import (
     TopicProduceResponse,
 )
 from tests.client.impostor import INIT_PRODUCER_ID, METADATA, PRODUCE, Behave, Impostor, Request
-from tests.waiting import eventually, until
+from tests.waiting import WAIT_S, eventually, until
 
 pytestmark = pytest.mark.slow
 
-SOON_S = 8  # on a busy machine; less than the 10 s or more that a client waits for a broker
+# A client waits longer for a broker than a test waits for the client.
+PATIENT: dict[str, Any] = {
+    "request_timeout_ms": 600_000,
+    "socket_connection_setup_timeout_ms": 600_000,
+    "default_api_timeout_ms": 1_200_000,
+}
+PATIENT_PRODUCER: dict[str, Any] = {**PATIENT, "delivery_timeout_ms": 1_200_000}
+BLOCK_MS = 3_000  # in which something is tried, however busy the machine
 
 
 class Brokers:
@@ -132,7 +140,10 @@ def test_a_stopped_broker_that_was_connected_delays_no_record_for_another(
 ) -> None:
     well, stopped = brokers.all
     with barnabas.sync.Producer(
-        bootstrap_servers=well.address, acks=acks, max_request_size=8_000_000
+        bootstrap_servers=well.address,
+        acks=acks,
+        max_request_size=8_000_000,
+        **PATIENT_PRODUCER,
     ) as producer:
         for partition in (0, 1):
             producer.send("t", b"first", partition=partition)
@@ -140,17 +151,17 @@ def test_a_stopped_broker_that_was_connected_delays_no_record_for_another(
         for _ in range(4):  # more than the sockets take
             producer.send_nowait("t", bytes(6_000_000), partition=1)
         for _ in range(3):
-            producer.send_nowait("t", b"more", partition=0).result(SOON_S)
+            producer.send_nowait("t", b"more", partition=0).result(WAIT_S)
         stopped.going.set()
 
 
 def test_connecting_to_a_stopped_broker_delays_no_record_for_another(brokers: Brokers) -> None:
     well, stopped = brokers.all
     stopped.going.clear()
-    with barnabas.sync.Producer(bootstrap_servers=well.address) as producer:
+    with barnabas.sync.Producer(bootstrap_servers=well.address, **PATIENT_PRODUCER) as producer:
         late = producer.send_nowait("t", b"late", partition=1)
         for _ in range(3):
-            producer.send_nowait("t", b"more", partition=0).result(SOON_S)
+            producer.send_nowait("t", b"more", partition=0).result(WAIT_S)
         assert not late.done()
         stopped.going.set()
         late.result()
@@ -160,12 +171,12 @@ def test_asking_a_stopped_broker_for_metadata_delays_no_record_of_a_known_topic(
     brokers: Brokers,
 ) -> None:
     stopped = brokers.all[1]
-    with barnabas.sync.Producer(bootstrap_servers=stopped.address) as producer:
+    with barnabas.sync.Producer(bootstrap_servers=stopped.address, **PATIENT_PRODUCER) as producer:
         producer.send("t", b"first", partition=0)
         stopped.going.clear()
         late = producer.send_nowait("another", b"late", partition=0)
         for _ in range(3):
-            producer.send_nowait("t", b"more", partition=0).result(SOON_S)
+            producer.send_nowait("t", b"more", partition=0).result(WAIT_S)
         stopped.going.set()
         late.result()
 
@@ -174,10 +185,13 @@ def test_records_of_an_unknown_topic_are_given_up_in_time_while_metadata_is_aske
     brokers: Brokers,
 ) -> None:
     stopped = brokers.all[1]
-    producer = barnabas.sync.Producer(bootstrap_servers=stopped.address, max_block_ms=300)
+    producer = barnabas.sync.Producer(
+        bootstrap_servers=stopped.address, max_block_ms=300, **PATIENT_PRODUCER
+    )
     stopped.going.clear()
     with pytest.raises(Retriable, match=r"max\.block\.ms=300"):
-        producer.send_nowait("t", b"value").result(SOON_S)
+        producer.send_nowait("t", b"value").result(WAIT_S)
+    stopped.going.set()
     producer.close()
 
 
@@ -193,25 +207,25 @@ async def to_each(cluster: ClusterClient) -> None:
 
 async def test_metadata_is_asked_of_a_broker_that_owes_no_answer(brokers: Brokers) -> None:
     stopped = brokers.all[0]
-    with open_asyncio_cluster({"bootstrap.servers": stopped.address}, {}) as cluster:
+    with open_asyncio_cluster({"bootstrap.servers": stopped.address}, PATIENT) as cluster:
         await to_each(cluster)
         stopped.going.clear()
         overdue = await cluster.broker(0)
-        overdue.send(MetadataRequest(topics=[]), MetadataResponse, timeout_ms=60_000)
+        overdue.send(MetadataRequest(topics=[]), MetadataResponse, timeout_ms=600_000)
         await eventually(lambda: overdue.silent_ms() > 1_000)
         before = brokers.asked[1]
-        async with asyncio.timeout(SOON_S):
+        async with asyncio.timeout(WAIT_S):
             await cluster.refresh()
         assert brokers.asked[1] == before + 1
 
 
 def test_a_blocking_client_asks_a_broker_that_owes_no_answer(brokers: Brokers) -> None:
     stopped = brokers.all[0]
-    with open_blocking_cluster({"bootstrap.servers": stopped.address}, {}) as cluster:
+    with open_blocking_cluster({"bootstrap.servers": stopped.address}, PATIENT) as cluster:
         run(to_each(cluster))
         stopped.going.clear()
         overdue = run(cluster.broker(0))
-        overdue.send(MetadataRequest(topics=[]), MetadataResponse, timeout_ms=60_000)
+        overdue.send(MetadataRequest(topics=[]), MetadataResponse, timeout_ms=600_000)
         until(lambda: overdue.silent_ms() > 1_000)
         before = brokers.asked[1]
         run(cluster.refresh())
@@ -223,13 +237,12 @@ async def test_after_a_request_timed_out_metadata_is_asked_of_another_broker(
 ) -> None:
     """Also where other connections to the silent broker are open and owe nothing."""
     stopped = brokers.all[0]
-    options = {"bootstrap.servers": stopped.address, "request.timeout.ms": "1500"}
-    with open_asyncio_cluster(options, {}) as cluster:
+    with open_asyncio_cluster({"bootstrap.servers": stopped.address}, PATIENT) as cluster:
         await to_each(cluster)
         stopped.going.clear()
         with pytest.raises(Retriable, match="no answer in time"):
             await (await cluster.broker(0)).call(
-                MetadataRequest(topics=[]), MetadataResponse, timeout_ms=1_500
+                MetadataRequest(topics=[]), MetadataResponse, timeout_ms=300
             )
         before = brokers.asked[1]
         await cluster.refresh()
@@ -283,11 +296,11 @@ async def test_a_producer_whose_connections_are_always_reset_says_so_after_max_b
 ) -> None:
     reset(brokers, at, 1_000_000)
     address = brokers.all[0].address
-    producer = barnabas.Producer(bootstrap_servers=address, max_block_ms=300)
+    producer = barnabas.Producer(bootstrap_servers=address, max_block_ms=BLOCK_MS)
     with pytest.raises(Retriable, match="closed the connection"):
         await producer.send("t", b"value")
     await producer.close()
-    blocking = barnabas.sync.Producer(bootstrap_servers=address, max_block_ms=300)
+    blocking = barnabas.sync.Producer(bootstrap_servers=address, max_block_ms=BLOCK_MS)
     with pytest.raises(Retriable, match="closed the connection"):
         await asyncio.to_thread(blocking.send, "t", b"value")
     blocking.close()
@@ -304,4 +317,4 @@ async def test_metadata_that_goes_stale_as_the_last_response_is_learned_is_asked
         producer._outbox.metadata_refresh.stale = True
         producer._sender._pump()
         producer._sender._ended("metadata", ending)
-        await eventually(lambda: sum(brokers.asked) > before, wait_s=SOON_S)
+        await eventually(lambda: sum(brokers.asked) > before)

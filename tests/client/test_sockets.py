@@ -11,6 +11,7 @@ from barnabas.client.blocking.connection import BlockingConnection
 from barnabas.client.sockets import QuietSocket, new_socket
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Retriable
+from tests.waiting import WAIT_S
 
 TIMEOUT_MS = 50
 
@@ -42,7 +43,7 @@ def test_a_connection_whose_request_was_not_answered_in_time_is_reset(
             ask(client, address)
         assert late.value.code is Code.REQUEST_TIMED_OUT
         with server:
-            server.settimeout(60)
+            server.settimeout(WAIT_S)
             server.recv(1 << 16)  # the request, which had arrived
             with pytest.raises(ConnectionResetError):
                 server.recv(1)

@@ -17,7 +17,7 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from tests.process import BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 ANYTHING: Any = barnabas
 
@@ -86,13 +86,13 @@ async def test_a_user_function_that_returns_rubbish_is_named(
         [(topic, 0)], interceptors=[Forgetful()], **reading
     ) as consumer:
         with pytest.raises(InvalidRequest, match=r"on_consume of .*Forgetful.* returned None"):
-            await consumer.getone(timeout=30)
+            await consumer.getone(timeout=WAIT_S)
 
     with caplog.at_level(logging.WARNING, "barnabas.client"):
         async with barnabas.Consumer(
             "not-there", group_id=topic, allow_auto_create_topics=False, **servers
         ) as missing:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(WAIT_S):
                 while "no topic not-there" not in caplog.text:
                     assert await missing.getmany(timeout=0.1) == []
 

@@ -14,6 +14,7 @@ from barnabas.client.blocking.connection import connect as open_connection
 from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, Corrupt, Retriable
 from tests.ports import free_ports_from
+from tests.waiting import WAIT_S
 
 Serve = Callable[[Callable[[socket.socket], None]], Address]
 
@@ -41,16 +42,16 @@ def serve() -> Iterator[Serve]:
 
     yield start
     for thread in threads:
-        thread.join(60)
+        thread.join(WAIT_S)
     for listener in listeners:
         listener.close()
 
 
 def _wait(done: threading.Event) -> None:
-    done.wait(60)
+    done.wait(WAIT_S)
 
 
-def connect(address: Address, timeout_ms: int = 60_000) -> BlockingConnection:
+def connect(address: Address, timeout_ms: int = 180_000) -> BlockingConnection:
     return open_connection(address, client_id="t", timeout_ms=timeout_ms)
 
 

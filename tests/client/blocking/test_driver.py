@@ -7,10 +7,11 @@ from barnabas.client.blocking.admin import Admin
 from barnabas.client.blocking.partition_consumer import PartitionConsumer
 from barnabas.client.blocking.producer import Producer
 from barnabas.client.cluster import ClusterClient
-from barnabas.model.errors import Code, InvalidRequest
+from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 from tests.conftest import StartBroker
 from tests.process import BrokerProcess
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -67,10 +68,10 @@ def test_an_offset_that_is_not_there_is_an_error_without_a_policy(
         Admin(cluster=cluster).create_topic(topic)
         reader = PartitionConsumer([(topic, 0)], cluster=cluster)
         with pytest.raises(InvalidRequest, match=r"auto\.offset\.reset is none"):
-            reader.getmany(timeout=60)
+            reader.getmany(timeout=WAIT_S)
         reader.seek((topic, 0), 99)
         with pytest.raises(InvalidRequest, match="offset 99 is not in the log") as refused:
-            reader.getmany(timeout=60)
+            reader.getmany(timeout=WAIT_S)
     assert refused.value.code is Code.OFFSET_OUT_OF_RANGE
 
 
@@ -78,11 +79,15 @@ def test_a_producer_that_may_not_create_says_which_topic_is_missing(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker({"auto.create.topics.enable": "false"})
-    with (
-        Producer(bootstrap_servers=broker.bootstrap_servers, max_block_ms=3_000) as producer,
-        pytest.raises(InvalidRequest, match="'absent'") as refused,
-    ):
-        producer.send("absent", b"x")
+    for block_ms in (3_000, 60_000):  # more if the machine is too busy to ask in this time
+        with (
+            Producer(bootstrap_servers=broker.bootstrap_servers, max_block_ms=block_ms) as producer,
+            pytest.raises(KafkaError, match="'absent'") as refused,
+        ):
+            producer.send("absent", b"x")
+        if isinstance(refused.value, InvalidRequest):
+            break
+    assert isinstance(refused.value, InvalidRequest)
     assert refused.value.code is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 

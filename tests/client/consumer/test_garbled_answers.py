@@ -46,7 +46,7 @@ pytestmark = pytest.mark.slow
 OFFSET_COMMIT = 8
 MEMBER: dict[str, Any] = {
     "group_id": "g",
-    "request_timeout_ms": 5_000,
+    "request_timeout_ms": 60_000,
     "retry_backoff_ms": 20,
     "heartbeat_interval_ms": 50,
     "auto_offset_reset": "earliest",
@@ -157,10 +157,13 @@ def test_a_commit_whose_answers_are_all_garbled_fails_in_time_with_a_named_error
     blocking: bool,
 ) -> None:
     coordinator = Coordinator(OFFSET_COMMIT, garbage, times=1_000_000)
-    more: dict[str, Any] = {"enable_auto_commit": False, "default_api_timeout_ms": 1_000}
+    more: dict[str, Any] = {"enable_auto_commit": False}
     started = time.monotonic()
-    with serving(coordinator) as impostor, pytest.raises(KafkaError, match=r"127\.0\.0\.1"):
-        read_and(blocking, impostor.address, lambda c: c.commit(), **more)
+    for more["default_api_timeout_ms"] in (1_000, 60_000):
+        with serving(coordinator) as impostor, pytest.raises(KafkaError, match=r"127\.0\.0\.1"):
+            read_and(blocking, impostor.address, lambda c: c.commit(), **more)
+        if len(coordinator.garbled) > 1:  # else the machine was too busy to try twice
+            break
     assert time.monotonic() - started < LONG_S
     assert len(coordinator.garbled) > 1
 

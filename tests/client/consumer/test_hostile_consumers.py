@@ -31,14 +31,15 @@ from tests.client.fetched import batch
 from tests.client.impostor import METADATA, Behave, Impostor, Request
 from tests.client.test_hostile import another_request, cut_short, garbage, hang_up, silent
 from tests.share import IN_FULL
+from tests.waiting import WAIT_S
 
 FETCH, LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 1, 2, 9, 10
 JOIN, HEARTBEAT, LEAVE, SYNC = 11, 12, 13, 14
-LONG_S = 60
+LONG_S = WAIT_S
 NOTHING_S = 0.25 if IN_FULL else 0.1  # in which nothing comes
 QUICK: dict[str, Any] = {
     "request_timeout_ms": 300,
-    "default_api_timeout_ms": 20_000,
+    "default_api_timeout_ms": 120_000,
     "retry_backoff_ms": 20,
     "auto_offset_reset": "earliest",
     "fetch_max_wait_ms": 50,

@@ -23,9 +23,7 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.records import decode_batch
 from tests.client.impostor import INIT_PRODUCER_ID, METADATA, Impostor, Request
 from tests.ports import free_ports_from
-from tests.waiting import until
-
-SOON_S = 60  # far more than anything here takes, far less than for ever
+from tests.waiting import WAIT_S, until
 
 
 class Log:
@@ -50,7 +48,7 @@ class Log:
                 )
             )
             return
-        self.going.wait(SOON_S)
+        self.going.wait(WAIT_S)
         topic = request.message.topic_data[0]
         if self.code is Code.NONE:
             for record in decode_batch(topic.partition_data[0].records, crc=False):
@@ -124,7 +122,7 @@ async def test_without_acks_too_a_record_is_given_up_in_time(log: Log) -> None:
     )
     for _ in range(30):
         producer.send_nowait("t", bytes(900_000))
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(WAIT_S):
         with pytest.raises(KafkaError, match="records were not written"):
             await producer.close()
 
@@ -272,7 +270,7 @@ def test_a_producer_of_a_loop_that_has_ended_says_so(log: Log) -> None:
     async def again() -> None:
         for call in (lambda: producer.send("t", b"y"), producer.flush):
             with pytest.raises(InvalidRequest, match="belongs to the event loop"):
-                async with asyncio.timeout(SOON_S):
+                async with asyncio.timeout(WAIT_S):
                     await call()
         with pytest.raises(Failed, match=r"after its event loop: .* may not have been written"):
             await producer.close()
@@ -302,7 +300,7 @@ def within(work: Callable[[], object]) -> object:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(SOON_S)
+    thread.join(WAIT_S)
     assert found, "it hangs"
     return found[0]
 
@@ -342,7 +340,7 @@ def test_a_callback_may_wait_for_a_thread_that_sends(log: Log) -> None:
     def hand_over(metadata: object, error: object) -> None:
         another = threading.Thread(target=lambda: producer.send_nowait("t", b"y"), daemon=True)
         another.start()
-        another.join(SOON_S)
+        another.join(WAIT_S)
         ended.append(not another.is_alive())
 
     producer = barnabas.sync.Producer(bootstrap_servers=log.address)
@@ -415,7 +413,7 @@ async def test_forgotten_producers_leave_no_descriptors(log: Log) -> None:
     before = await settled()
     for _ in range(5):
         await barnabas.Producer(bootstrap_servers=log.address).send("t", b"x")
-    deadline = time.monotonic() + SOON_S
+    deadline = time.monotonic() + WAIT_S
     while await settled() > before:
         assert time.monotonic() < deadline
     async with barnabas.Producer(bootstrap_servers=log.address) as another:
@@ -446,7 +444,7 @@ async def test_leaving_by_an_exception_waits_shortly_and_counts_what_is_left(log
     started = time.monotonic()
     with pytest.raises(ValueError, match="mine") as left:
         await work()
-    assert time.monotonic() - started < SOON_S
+    assert time.monotonic() - started < WAIT_S
     assert "3 records were not written" in left.value.__notes__[0]
     with pytest.raises(Retriable, match="closed before"):
         await waiting[0]
