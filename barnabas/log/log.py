@@ -99,6 +99,7 @@ class Log:
         self.findings = parts.findings
         self.on_roll: Callable[[], None] | None = None
         self.write_failure = ""  # why no append is possible until the next start
+        self.moved_away = False  # as it was found: another directory may have newer records of it
         self.deletion_causes: dict[int, str] = {}  # by the base offset of a segment to delete
         # Of the last check of retention: what waits for its table, and what went without waiting.
         self.waiting_bytes = 0

@@ -10,6 +10,7 @@ from barnabas.log.segments.segment import (
     TIME_INDEX_SUFFIX,
 )
 
+MOVED_AWAY = "moved-away"  # a file in the source of a log that moves to another directory
 _OFFSET_DIGITS = 20
 
 

@@ -3,12 +3,14 @@
 In: a partition and its new log directory. Out: the same records there, and the source deleted.
 Always: the copy is not read until it is complete; the switch happens between two requests.
 Always: at any crash, one of the two directories has the whole log; the source is deleted once the
-copy is synced, with its indexes, its directory and the checkpoint that has its offsets.
+copy is synced, with its indexes, its directory and the checkpoint that has its offsets. Until then
+a mark in the source says that the copy may have newer records.
 Not here: the request (handlers/alter_replica_log_dirs.py), the files (log/directory/directory.py).
 """
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from barnabas.broker.context import BrokerContext
@@ -18,6 +20,7 @@ from barnabas.broker.storage.storage import Storage
 from barnabas.log.log import Log
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.model.system_errors import NO_ROOM
 from barnabas.replication.throttle import Throttle
 
 COPY_BYTES = 1 << 20  # read and written at a time
@@ -120,8 +123,17 @@ class Moves:
                     raise KafkaError(
                         Code.KAFKA_STORAGE_ERROR, f"{to.path}: no checkpoint: the disk is full"
                     )
-                if await self._switch(move, source, copy, cuts):
-                    return True
+                home = partition.log_directory
+                if home is None or not home.online:
+                    continue
+                try:
+                    await home.in_thread(partial(_mark_moved, home, source))
+                    if await self._switch(move, source, copy, cuts):
+                        return True
+                finally:
+                    if not move.switched:
+                        with suppress(OSError):
+                            home.logs.unmark_moved(source)
 
     async def _wait_for_its_share(self) -> None:
         throttle, clock = self._throttle, self._broker.clock
@@ -201,6 +213,14 @@ class Moves:
                 home.fail(error)
                 raise
         await home.checkpoint()
+
+
+def _mark_moved(home: OpenLogDirectory, source: Log) -> None:
+    try:
+        home.logs.mark_moved(source)
+    except OSError as error:
+        if error.errno not in NO_ROOM:  # logs are moved away from a full disk
+            raise
 
 
 def _holes_are_durable(copy: Log, source: Log) -> bool:

@@ -75,6 +75,29 @@ class Storage:
             self._log.error(
                 "log directory offline: its partitions are not served", path=path, reason=reason
             )
+        for partition, log in tuple(self.logs.items()):
+            if log.moved_away:
+                self._settle_move(partition, log)
+
+    def _settle_move(self, partition: TopicPartition, log: Log) -> None:
+        """The last process stopped before it deleted the source of a move. A copy that was found
+        has no more records; otherwise a directory that cannot be opened may have it."""
+        home = self._homes[partition]
+        if not self.unopened:
+            with suppress(OSError):
+                home.logs.unmark_moved(log)
+            return
+        reason = f"{log.path}: it was moving to a directory that may be offline: {self.lost_on()}"
+        home.logs.leave_out(partition, reason)
+        del self.logs[partition], self._homes[partition]
+        self._closed_cleanly.pop(partition, None)
+        self.damaged[partition] = reason
+        self._log.error(
+            "log not used: it was moving, and the newer copy may be on an offline directory",
+            partition=partition,
+            path=log.path,
+            remedy="start the broker with all its log directories",
+        )
 
     def _take_up(self, log_directory: OpenLogDirectory) -> None:
         self.log_directories.append(log_directory)

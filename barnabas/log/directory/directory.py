@@ -28,6 +28,7 @@ from barnabas.log.directory.checkpoints import (
 )
 from barnabas.log.directory.creation import create_log
 from barnabas.log.log import Log, SegmentDeletion
+from barnabas.log.names import MOVED_AWAY
 from barnabas.log.recovery.findings import RecoveryFinding
 from barnabas.log.segments.file_deletion import FileDeletions, PendingFileDeletion
 from barnabas.log.segments.open_segments import OpenSegments
@@ -147,6 +148,24 @@ class LogDirectory:
         self.add(copy)
         self._rolled.append(copy)  # the copy may have sealed segments that are not synced
         self.moving.pop(source.partition, None)
+
+    def mark_moved(self, source: Log) -> None:
+        """Now, and synced, before `adopt`: from then on only the copy gets records. A start that
+        cannot open its directory must not take the source for the log."""
+        self._disk.replace_file(f"{source.path}/{MOVED_AWAY}", b"")
+
+    def unmark_moved(self, log: Log) -> None:
+        log.moved_away = False
+        self._disk.remove(f"{log.path}/{MOVED_AWAY}")
+
+    def leave_out(self, partition: TopicPartition, reason: str) -> None:
+        """This log must not be used; its files and its offsets stay as they are."""
+        log = self.logs.pop(partition)
+        log.release()
+        self.damaged[partition] = reason
+        self.damaged_offsets[partition] = CheckpointedOffsets(
+            log.recovery_point, log.start_offset, log.high_watermark, log.cleaned_to
+        )
 
     def retire(self, source: Log) -> None:
         """The partition has another log now; this one stays on disk until `end_move`."""

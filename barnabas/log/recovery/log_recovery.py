@@ -24,7 +24,7 @@ from barnabas.log.directory.checkpoints import (
 from barnabas.log.epochs import FILE_NAME as EPOCHS_FILE
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import Log, LogParts
-from barnabas.log.names import PartitionFiles, sort_names
+from barnabas.log.names import MOVED_AWAY, PartitionFiles, sort_names
 from barnabas.log.producers import replay
 from barnabas.log.producers.snapshots import ProducerSnapshots
 from barnabas.log.producers.state import ProducerStates
@@ -61,6 +61,7 @@ def open_log(
     opening = _Opening(disk, path, config, open_segments, clean, checkpoints)
     parts = opening.run()
     log = Log(disk, path, partition, opening.topic_id, config, open_segments, parts)
+    log.moved_away = opening.moved_away
     if opening.is_marked:
         if not clean:
             log.write_again()
@@ -104,7 +105,7 @@ class _Opening:
         if config.copied:  # its holes came with the records, wherever the leader had some
             self._holes_to = INT64_MAX
         self.mark = sync_mark.SyncMark(disk, path)
-        self.is_marked = False
+        self.is_marked = self.moved_away = False
         self.topic_id = NO_TOPIC_ID
 
     def run(self) -> LogParts:
@@ -114,6 +115,7 @@ class _Opening:
             names = sort_names(self._disk.list(self._path))
         self._remove_leftovers(names)
         self.is_marked = sync_mark.FILE_NAME in names.others and self.mark.is_set()
+        self.moved_away = MOVED_AWAY in names.others
         epochs = self._read_epochs(names)
         newest_epoch = epochs.latest
         self._read_topic_id(names)

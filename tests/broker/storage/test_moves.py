@@ -1,8 +1,15 @@
 """Logs that move from one directory to another."""
 
+import errno
 from pathlib import Path
 
+import pytest
+
+from barnabas.broker.storage.log_directory import OpenLogDirectory
+from barnabas.broker.storage.moves import Moves
 from barnabas.keeper.memory import MemoryKeeper
+from barnabas.log.log import Log
+from barnabas.log.names import MOVED_AWAY
 from barnabas.model.errors import Code
 from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -12,7 +19,16 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
 )
 from barnabas.wire.messages.produce import ProduceResponse
 from tests.broker.running import Running, running_broker
-from tests.broker.sick_disks import NAMES, TIME, described, log_dirs, produced, request_for, values
+from tests.broker.sick_disks import (
+    NAMES,
+    TIME,
+    SickDisk,
+    described,
+    log_dirs,
+    produced,
+    request_for,
+    values,
+)
 from tests.waiting import eventually
 
 
@@ -97,9 +113,12 @@ async def test_a_copy_that_a_crash_cut_off_is_removed_and_the_log_stays(
     half = directories[1] / f"t-0.{id_.hex}-future"
     half.mkdir()
     (half / "00000000000000000000.log").write_bytes(b"half")
+    mark = directories[0] / "t-0" / MOVED_AWAY
+    mark.touch()
     async with running_broker(tmp_path, log_dirs(directories), keeper) as running:
         assert await values(running, "t") == [b"0"]
         await eventually(lambda: not half.exists())
+        assert not mark.exists()
 
 
 async def test_a_move_to_no_directory_of_ours_is_refused(
@@ -109,3 +128,32 @@ async def test_a_move_to_no_directory_of_ours_is_refused(
         await running.create("t")
         assert await moved(running, "t", 0, tmp_path) == Code.LOG_DIR_NOT_FOUND
         assert await moved(running, "t", 9, directories[1]) == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_the_source_of_a_log_does_not_replace_it_while_its_new_directory_is_offline(
+    tmp_path: Path, directories: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new directory fails before the source is deleted: it has a record that the source does
+    not have."""
+    keeper, disk, settings = MemoryKeeper(), SickDisk(), log_dirs(directories)
+    make_durable = Moves._made_durable
+    async with running_broker(tmp_path, settings, keeper, disk=disk) as running:
+        await running.create("t")
+        assert (await produced(running, "t", 0)).error_code == 0
+        partition = running.broker.topics.existing("t").partition(0)
+
+        async def break_first(self: Moves, log: Log, to: OpenLogDirectory) -> bool:
+            assert (await produced(running, "t", 0)).error_code == 0
+            disk.broken[to.path] = errno.EIO
+            return await make_durable(self, log, to)
+
+        monkeypatch.setattr(Moves, "_made_durable", break_first)
+        assert await moved(running, "t", 0, directories[2]) == 0
+        await eventually(lambda: running.broker.moves.of(partition.name) is None)
+        assert (await produced(running, "t", 0)).error_code == Code.KAFKA_STORAGE_ERROR
+    async with running_broker(tmp_path, settings, keeper, disk=disk) as running:
+        assert (await produced(running, "t", 0)).error_code == Code.KAFKA_STORAGE_ERROR
+    disk.broken.clear()
+    for _ in range(2):
+        async with running_broker(tmp_path, settings, keeper, disk=disk) as running:
+            assert await values(running, "t") == [b"0", b"0"]
