@@ -13,6 +13,7 @@ charts: SVG
 topic_names: what the name of a topic tells
 reading: records for pages
 values: keys and values as text, with a schema registry
+masking: fields that are not shown
 scanning: looks for records by key, value and header
 changes: what may be changed, and the line that is logged
 pages/ has one module per subject, templates/ and static/ what a browser gets. Why it is built so:

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from barnabas.console.access import ConsoleAccess
 from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.console.guard import Guard
+from barnabas.console.masking import FieldMask
 from barnabas.console.sessions import ClusterSessions, ConsoleSession
 from barnabas.console.values import DecodeValue
 from barnabas.console.view import Renderer, View
@@ -57,6 +58,7 @@ class ConsoleOptions:
     decode: DecodeValue | None = None
     registry: str = ""
     registry_worker: str = ""
+    mask: FieldMask = field(default_factory=FieldMask)
     by_user: bool = False  # everyone logs in as a user of the cluster
 
 

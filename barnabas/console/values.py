@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from barnabas.console.masking import FieldMask
+
 DecodeValue = Callable[[bytes], Any]
 """From a framed value: its `kind`, `schema` and `text`. ValueError says why it is not decoded."""
 SIZE_MAX = 1 << 20
@@ -55,13 +57,22 @@ async def shown_values(
     return await asyncio.to_thread(lambda: [shown_value(decode, value) for value in values])
 
 
-async def decode_rows(decode: DecodeValue | None, rows: list[dict[str, Any]]) -> None:
-    """Puts the text of decoded keys and values into rows, where they were bytes."""
-    if decode is None:
-        return
-    for name in ("key", "value"):
+async def decode_rows(
+    decode: DecodeValue | None,
+    rows: list[dict[str, Any]],
+    mask: FieldMask | None = None,
+    containing: bytes | None = None,
+) -> list[dict[str, Any]]:
+    """The rows with the text of decoded keys and values, without what is masked. `containing`: what
+    was looked for in values: a row that has it only in what is masked is left out."""
+    for name in ("key", "value") if decode is not None else ():
         headers = "headers" if name == "value" else ""
         wanted = [framed(row[name], row.get(headers, ())) for row in rows]
         for row, shown in zip(rows, await shown_values(decode, wanted), strict=True):
             if shown is not None and not shown.problem:
                 row[name] = shown.text.encode()
+    if not mask:
+        return rows
+    for row in rows:
+        row["key"], row["value"] = mask.key(row["key"]), mask.value(row["value"])
+    return [row for row in rows if containing is None or containing in (row["value"] or b"")]

@@ -58,6 +58,14 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
     help="A schema registry: values and keys that name their schema (Avro, Protobuf, JSON) are "
     "shown decoded. Requires pip install 'barnabas[schemas]'.",
 )
+@click.option(
+    "--mask",
+    "masked",
+    metavar="FIELD",
+    multiple=True,
+    help="Do not show this field of JSON values, at any depth. Values that are no JSON objects are "
+    "hidden, and there are no queries.",
+)
 @click.option("--allow-changes", is_flag=True, help="Allow to produce, seek, redrive and delete.")
 @click.option("--no-export", is_flag=True, help="Do not allow to download records.")
 @cluster_options
@@ -69,6 +77,7 @@ def command(
     hosts: tuple[str, ...],
     by_user: bool,
     registry: str | None,
+    masked: tuple[str, ...],
     allow_changes: bool,
     no_export: bool,
 ) -> None:
@@ -93,6 +102,7 @@ def command(
         allow_export=not no_export,
         by_user=by_user,
         registry=registry,
+        masked=masked,
     )
 
 
@@ -121,9 +131,11 @@ def run_console_command(
     allow_export: bool = True,
     by_user: bool = False,
     registry: str | None = None,
+    masked: tuple[str, ...] = (),
 ) -> None:
     try:
         from barnabas.console.application import ConsoleOptions
+        from barnabas.console.masking import FieldMask
         from barnabas.console.serving import console_access, run_console
     except ModuleNotFoundError as missing:
         raise click.ClickException(
@@ -138,6 +150,7 @@ def run_console_command(
         decode=None if registry is None else registry_decoder(registry),
         registry=registry or "",
         registry_worker=REGISTRY_WORKER,
+        mask=FieldMask(masked),
         by_user=by_user,
     )
 

@@ -105,11 +105,14 @@ async def letters_of(asked: Asked) -> View:
     rows: list[Row] = []
     causes: Counter[str] = Counter()
     read = redriven = 0
+    mask = asked.options.mask
     with reading_cluster(asked.options.settings) as cluster:
         async with aclosing(DeadLetters(cluster).letters(name, _filter(fields))) as found:
             async for letter in found:
                 read += 1
                 redriven += letter.redriven
+                message = letter.message
+                message.key, message.value = mask.key(message.key), mask.value(message.value)
                 row = letter_row(letter)
                 origin = None if letter.trail is None else letter.trail.origin
                 row["origin_page"] = (

@@ -28,7 +28,8 @@ async def produce(asked: Asked) -> View | Response:
         check_allowed(asked)
         return await _send(asked, name, len(topic.partitions))
     filled = {"key": "", "value": "", "headers": "", "partition": "", "count": "1"}
-    if place := _PLACE.fullmatch(asked.query("from")):
+    place = _PLACE.fullmatch(asked.query("from"))
+    if place and not asked.options.mask:  # what is masked would be sent as ***
         at = TopicPartition(name, int(place[1]))
         message = await one_record(asked.state.cluster, at, int(place[2]))
         if message is not None:

@@ -88,6 +88,13 @@ async def record(asked: Asked) -> View:
     key_text = words.payload(message.key)
     if decoded_key is not None and not decoded_key.problem:
         key_text = words.text(decoded_key.text)
+    mask = asked.options.mask
+    if mask:
+        message.key, message.value = mask.key(message.key), mask.value(message.value)
+        key_text = words.payload(mask.key(key_text.encode()))
+        if decoded is not None:
+            text = (mask.value(decoded.text.encode()) or b"").decode()
+            decoded = decoded._replace(text=text, problem="hidden" if decoded.problem else "")
     forms = FORMS if decoded is None else {"decoded": decoded.kind or "Schema", **FORMS}
     form = asked.query("view")
     return View(
@@ -130,6 +137,7 @@ async def raw_value(asked: Asked) -> Response:
     if not asked.options.allow_export:
         raise InvalidRequest(Code.POLICY_VIOLATION, "this console was started with --no-export")
     at, message = await _found(asked)
+    message.value = asked.options.mask.value(message.value)
     file = f"{at.partition}-{message.offset}.bin"
     return Response(
         message.value or b"",

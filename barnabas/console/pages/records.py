@@ -54,7 +54,6 @@ async def records(asked: Asked) -> View:
         note = "Looking for records, the newest first."
     elif not wanted.anything:
         found_rows, note = await _plain_scan(asked, await _spans(asked, bounds), wanted)
-        await decode_rows(asked.options.decode, found_rows)
         return _view(asked, name, topic, found_rows, note, "", numbers, bounds)
     elif start_offset or since:
         spans = await _from(asked, bounds, count_wanted)
@@ -65,8 +64,7 @@ async def records(asked: Asked) -> View:
         note = "The newest first."
         if len(numbers) > 8:
             note = f"The newest of each of {len(numbers)} partitions, newest first."
-    rows = [_row(message) for message in found]
-    await decode_rows(asked.options.decode, rows)
+    rows = await _shown(asked, [_row(message) for message in found], wanted)
     return _view(asked, name, topic, rows, note, stream, numbers, bounds)
 
 
@@ -160,6 +158,10 @@ def _row(message: RawMessage) -> dict[str, Any]:
     }
 
 
+async def _shown(asked: Asked, rows: list[dict[str, Any]], wanted: Wanted) -> list[dict[str, Any]]:
+    return await decode_rows(asked.options.decode, rows, asked.options.mask, wanted.value)
+
+
 def _hit_row(hit: Hit) -> dict[str, Any]:
     return {
         "partition": hit.partition,
@@ -226,7 +228,7 @@ async def _plain_scan(
     last = Scanned(0, 0, [])
     deadline = time.monotonic() + _PLAIN_S
     async for last in scan(asked.options.settings, spans, wanted):
-        rows += [_hit_row(hit) for hit in last.hits]
+        rows += await _shown(asked, [_hit_row(hit) for hit in last.hits], wanted)
         if time.monotonic() > deadline or len(rows) >= _PLAIN_ROWS:
             break
     rows = rows[:_PLAIN_ROWS]
@@ -271,8 +273,7 @@ async def scan_stream(asked: Asked) -> Response:
     async def items() -> AsyncIterator[dict[str, Any]]:
         found = 0
         async for step in scan(asked.options.settings, spans, wanted):
-            rows = [_hit_row(hit) for hit in step.hits]
-            await decode_rows(asked.options.decode, rows)
+            rows = await _shown(asked, [_hit_row(hit) for hit in step.hits], wanted)
             found += len(rows)
             for row in rows:
                 yield _cells(name, row)
@@ -312,7 +313,7 @@ async def tail_stream(asked: Asked) -> Response:
         seen = 0
         async for messages in tail(asked.options.settings, starts):
             rows = [_row(message) for message in messages if _matches(message, wanted)]
-            await decode_rows(asked.options.decode, rows)
+            rows = await _shown(asked, rows, wanted)
             seen += len(rows)
             for row in rows:
                 yield _cells(name, row)
@@ -331,12 +332,14 @@ async def download(asked: Asked) -> Response:
     numbers = _partitions(asked, topic, wanted)
     bounds = await asked.state.readable(TopicPartition(name, number) for number in numbers)
     spans = await _spans(asked, bounds)
-    as_csv = asked.query("as") == "csv"
+    as_csv, mask = asked.query("as") == "csv", asked.options.mask
 
     async def body() -> AsyncIterator[bytes]:
         if as_csv:
             yield (",".join(COLUMNS) + "\n").encode()
         async for messages in export(asked.options.settings, spans):
+            for message in messages if mask else ():
+                message.key, message.value = mask.key(message.key), mask.value(message.value)
             matching = [message for message in messages if _matches(message, wanted)]
             yield b"".join(map(_csv_line if as_csv else to_json, matching))
 

@@ -27,7 +27,11 @@ _EXAMPLES = (
 )
 
 
-def _check_installed() -> None:
+def _check(asked: Asked) -> None:
+    if asked.options.mask:
+        raise InvalidRequest(
+            Code.POLICY_VIOLATION, "this console was started with --mask: it runs no queries"
+        )
     for name in ("duckdb", "pyarrow"):
         if find_spec(name) is None:
             raise InvalidRequest(
@@ -41,7 +45,7 @@ def _worker(asked: Asked) -> str:
 
 
 async def sql(asked: Asked) -> View:
-    _check_installed()
+    _check(asked)
     query = asked.query("q")[:20_000]
     as_of = asked.query("as_of")[:40]
     as_of_ms = parse_time(as_of) if as_of else None
@@ -97,7 +101,7 @@ def _is_html(asked: Asked) -> bool:
 
 
 async def sql_rows(asked: Asked) -> Response:
-    _check_installed()
+    _check(asked)
     as_of = asked.query("as_of")[:40]
     request = QueryRequest(
         asked.query("q"),
