@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from barnabas.console import words
 from barnabas.console.access import ConsoleAccess
 from barnabas.console.cluster_state import ConsoleCluster
 from barnabas.console.guard import Guard
@@ -221,11 +222,11 @@ class Application:
         default = 400 if isinstance(problem, InvalidRequest) else 502
         view = View(
             "error",
-            problem.detail,
+            words.sentence(problem.detail),
             document={"error": problem.code.name, "detail": problem.detail},
             rows=[{"error": problem.code.name, "detail": problem.detail}],
             columns=["error", "detail"],
-            data={"code": problem.code.name},
+            data={"code": problem.code.name, "back": _parent(request)},
             status=_STATUS.get(problem.code, default),
             good=False,
         )
@@ -234,6 +235,13 @@ class Application:
     def login_page(self, request: Request, problem: str, status: int) -> Response:
         view = View("login", "Log in", data={"problem": problem}, status=status)
         return self._renderer.response(view, request, "html")
+
+
+def _parent(request: Request) -> str:
+    """The page above the one that failed; empty if that is the overview."""
+    raw: bytes = request.scope.get("raw_path") or b""
+    path = raw.decode("ascii", "replace").rpartition("/")[0]
+    return path if path.startswith("/") and not path.startswith("//") else ""
 
 
 def see_other(path: str) -> Response:

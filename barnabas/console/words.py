@@ -13,8 +13,9 @@ from barnabas.model.words import duration, printable
 
 CELL_MAX = 2_000
 _BEGINNINGS = frozenset(
-    {"a", "all", "an", "it", "its", "members", "no", "offsets", "one", "partitions", "records",
-     "some", "the", "this", "topics", "transactional"}
+    {"a", "all", "an", "group", "it", "its", "members", "no", "nothing", "offsets", "one",
+     "partition", "partitions", "records", "some", "the", "there", "this", "topic", "topics",
+     "transactional"}
 )  # fmt: skip
 SUFFIXES = (".json", ".csv", ".html", ".live")
 
@@ -89,6 +90,18 @@ def size(value: int | None) -> str:
             )
         amount /= 1000
     return f"{amount:.1f} TB"
+
+
+def option_value(name: str, value: str | None) -> str:
+    """What a number of milliseconds or bytes means; empty if that says no more."""
+    if value is None or not (value.isascii() and value.isdigit()):
+        return ""
+    number = int(value)
+    if number >= 1 << 62:
+        return "no limit"
+    if name.endswith(".ms") and number >= 1_000:
+        return duration(number)
+    return size(number) if name.endswith(".bytes") and number >= 1_000 else ""
 
 
 def rate(value: float | None) -> str:

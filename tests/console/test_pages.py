@@ -123,6 +123,13 @@ async def test_a_topic_whose_name_ends_like_a_twin_has_a_page(
     assert "0 records" in (await get(f"/topics/{name}.html")).text
 
 
+async def test_options_have_their_meaning(get: Ask, orders: str) -> None:
+    page = (await get(f"/topics/{orders}/config?all=1")).text
+    assert "(7 d)" in page
+    rows = (await get(f"/topics/{orders}/config.json?all=1")).json()
+    assert all(row["doc"] for row in rows if row["name"].startswith("retention."))
+
+
 async def test_a_group_is_explained_and_has_its_rebalances(
     get: Ask, broker: BrokerProcess, orders: str
 ) -> None:

@@ -35,8 +35,10 @@ class OptionsAdmin:
 
     _cluster: ClusterClient
 
-    async def topic_options(self, name: str) -> list[DescribedOption]:
-        return await self._describe(_TOPIC_RESOURCE, name)
+    async def topic_options(
+        self, name: str, *, documentation: bool = False
+    ) -> list[DescribedOption]:
+        return await self._describe(_TOPIC_RESOURCE, name, documentation=documentation)
 
     async def topics_options(
         self, names: Sequence[str], options: Sequence[str]
@@ -85,13 +87,16 @@ class OptionsAdmin:
         """Of a group that the coordinator manages: a share group, or group.protocol=consumer."""
         return await self._describe(_GROUP_RESOURCE, group)
 
-    async def _describe(self, resource_type: int, name: str) -> list[DescribedOption]:
+    async def _describe(
+        self, resource_type: int, name: str, *, documentation: bool = False
+    ) -> list[DescribedOption]:
         request = describe_configs.DescribeConfigsRequest(
             resources=[
                 describe_configs.DescribeConfigsResource(
                     resource_type=resource_type, resource_name=name, configuration_keys=None
                 )
             ],
+            include_documentation=documentation,
         )
 
         async def attempt() -> list[DescribedOption]:

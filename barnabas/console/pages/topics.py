@@ -1,5 +1,6 @@
 """`/topics` and `/topics/T`: which, how big, how fast, who leads, who reads."""
 
+import re
 import shlex
 from typing import Any
 
@@ -18,6 +19,7 @@ from barnabas.model.ids import TopicPartition
 _PARTITIONS_SHOWN = 200
 _READERS_SHOWN = 50
 _EVENTS_SHOWN = 20
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 _SOURCES = {int(source): source.name.lower().replace("_", " ") for source in ConfigSource}
 
 
@@ -236,14 +238,15 @@ def _leading_since(events: list[dict[str, Any]], topic: TopicMetadata) -> dict[i
 async def config(asked: Asked) -> View:
     (name,) = asked.names
     await found_topic(asked, name)
-    options = await asked.state.admin.topic_options(name)
+    options = await asked.state.admin.topic_options(name, documentation=True)
     everything = asked.query("all") == "1"
     rows = [
         {
             "name": option.name,
             "value": option.value,
+            "means": words.option_value(option.name, option.value),
             "source": _SOURCES.get(option.source, str(option.source)),
-            "doc": option.documentation or "",
+            "doc": _TAG.sub("", option.documentation or ""),  # Apache Kafka's has HTML
         }
         for option in options
         if everything or option.source != ConfigSource.DEFAULT
@@ -254,6 +257,6 @@ async def config(asked: Asked) -> View:
         f"{words.text(name, 249)}: {count(set_here, 'option')} set for this topic",
         data={"name": name, "rows": rows, "everything": everything},
         rows=rows,
-        columns=["name", "value", "source"],
+        columns=["name", "value", "source", "doc"],
         command=f"topic config {shlex.quote(name)}{' --all' if everything else ''}",
     )
