@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -72,11 +73,31 @@ def fill(servers: str) -> None:
 
 def read(servers: str, client: str, pause_s: float, until: threading.Event) -> None:
     options = {"bootstrap_servers": servers, "group_id": "billing", "client_id": client}
-    with Consumer("orders", auto_offset_reset="earliest", **options) as consumer:
+    patient = {"session_timeout_ms": 300_000, "request_timeout_ms": 300_000}
+    with Consumer("orders", auto_offset_reset="earliest", **options, **patient) as consumer:
         while not until.is_set():
             if consumer.getmany(10 if pause_s else 500, timeout=0.3):
                 consumer.commit()
             until.wait(pause_s)
+
+
+def rates_known(address: str) -> bool:
+    """After the second look at the cluster."""
+    with urlopen(f"http://{address}/topics.json", timeout=600) as answer:
+        return any(row["rate"] for row in json.load(answer))
+
+
+def write(servers: str, until: threading.Event) -> None:
+    """New orders, some each second."""
+    with Producer(bootstrap_servers=servers) as producer:
+        number = 30_000
+        while not until.wait(0.5):
+            for _ in range(10):
+                order = {"order": number, "customer": number % 97, "amount": 12.5, "country": "DE"}
+                key = b"%d" % (number % 97)
+                producer.send_nowait("orders", json.dumps(order).encode(), key=key)
+                number += 1
+            producer.drain()
 
 
 def main() -> None:
@@ -86,9 +107,11 @@ def main() -> None:
         threading.Thread(target=read, args=(servers, f"worker-{n + 1}", pause, ends[n]))
         for n, pause in enumerate((0.0, 0.5, 0.0))
     ]
+    writing = threading.Thread(target=write, args=(servers, ends[0]))
     console = None
     try:
         fill(servers)
+        writing.start()
         for member in members:
             member.start()
         time.sleep(12)
@@ -96,12 +119,14 @@ def main() -> None:
         members[2].join()
         console, address = started("console", "-b", servers, "--listen", "127.0.0.1:0")
         IMAGES.mkdir(exist_ok=True)
-        time.sleep(20)  # until rates are known
+        while not rates_known(address):
+            time.sleep(1)
         with chromium() as browser:
             for scheme, names in (("light", PAGES), ("dark", ("group",))):
                 context = browser.new_context(
                     color_scheme=scheme, viewport={"width": 1200, "height": 760}
                 )
+                context.set_default_timeout(600_000)  # the machine may have other work
                 page = context.new_page()
                 for name in names:
                     page.goto(f"http://{address}{PAGES[name]}")

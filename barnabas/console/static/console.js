@@ -3,6 +3,7 @@
 
 const POLL_MS = 2000;
 const ROWS_MAX = 500;
+const RELOAD_MS = 10000;
 const PLACES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", c: "/clients", e: "/events", x: "/transactions", d: "/dlq", p: "/pipelines", s: "/sql" };
 
 const notice = document.getElementById("notice");
@@ -21,9 +22,10 @@ let failures = 0;
 function changedOutline(outline) {
   if (outline === document.body.dataset.outline) return;
   const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
-  const busy = typing || document.querySelector("dialog[open]") || !getSelection().isCollapsed;
-  if (busy) say("This page has changed: press r to load it again.");
-  else location.reload();
+  const reading = document.querySelector("dialog[open], details[open]") || !getSelection().isCollapsed;
+  if (typing || reading) say("This page has changed: press r to load it again.");
+  else if (performance.now() > RELOAD_MS) location.reload();
+  else tag = ""; // soon: a page that changes all the time can still be read
 }
 
 function put(id, text) {
