@@ -1,7 +1,7 @@
 """Chapters: coordinator and controller killed; high watermark; no leader; unclean election."""
 
 from barnabas.cli.tours.members import TourMember
-from barnabas.cli.tours.stage import Chapter, TourStage
+from barnabas.cli.tours.stage import WAIT_S, Chapter, TourStage
 from barnabas.client.blocking.producer import Producer
 from barnabas.model.errors import KafkaError
 
@@ -13,7 +13,7 @@ def _killed(stage: TourStage) -> None:
     member = TourMember(kafka, "billing", "member", "orders")
     try:
         stage.eventually("a group reads", lambda: len(member.read) == 2)
-        kafka.wait_for_lag("billing")
+        kafka.wait_for_lag("billing", timeout=WAIT_S)
         stage.command("group", "describe", "billing")
         generation = kafka.group("billing").generation
         killed = kafka.kill(coordinator_of="billing")

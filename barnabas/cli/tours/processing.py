@@ -5,13 +5,15 @@ import sqlite3
 from typing import Any
 
 from barnabas.cli.tours.members import TourMember
-from barnabas.cli.tours.stage import Chapter, TourStage
+from barnabas.cli.tours.stage import WAIT_S, Chapter, TourStage
 from barnabas.cli.tours.worker_models import show_threads
 from barnabas.client.blocking.consumer import Consumer
 from barnabas.client.blocking.partition_consumer import PartitionConsumer
 from barnabas.client.blocking.producer import Producer
 from barnabas.client.workers.parallel import parallel
 from barnabas.client.workers.policy import Retry
+
+ORDERS = 10
 
 
 def _compaction(stage: TourStage) -> None:
@@ -32,7 +34,6 @@ def _compaction(stage: TourStage) -> None:
     stage.eventually(
         "only the newest value of a key stays",
         lambda: [r.value for r in kafka.records("prices") if r.key == b"apple"] == [b"4"],
-        60,
     )
     stage.claim(
         "a null value, a tombstone, deletes its key",
@@ -69,14 +70,14 @@ def _models(stage: TourStage) -> None:
         running = asyncio.create_task(
             worker.serve(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest")
         )
-        await asyncio.wait_for(all_but_one.wait(), 30)
+        await asyncio.wait_for(all_but_one.wait(), WAIT_S)
         await asyncio.to_thread(
-            lambda: kafka.wait_until(lambda: kafka.group("w").partitions[0].committed == 10)
+            lambda: kafka.wait_until(lambda: kafka.group("w").partitions[0].committed == 10, WAIT_S)
         )
         windows.extend(worker.windows())
         committed.append(await asyncio.to_thread(lambda: kafka.group("w").partitions[0].committed))
         release.set()
-        await asyncio.wait_for(all_done.wait(), 30)
+        await asyncio.wait_for(all_done.wait(), WAIT_S)
         worker.stop()
         await running
 
@@ -111,7 +112,7 @@ def _letters(stage: TourStage) -> None:
         running = asyncio.create_task(
             worker.serve(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest")
         )
-        await asyncio.to_thread(lambda: kafka.wait_for_records("orders.dlq", 1, 30))
+        await asyncio.to_thread(lambda: kafka.wait_for_records("orders.dlq", 1, WAIT_S))
         worker.stop()
         await running
 
@@ -123,7 +124,7 @@ def _letters(stage: TourStage) -> None:
 def _guarantees(stage: TourStage) -> None:
     kafka = stage.kafka
     kafka.create_topic("orders")
-    kafka.produce("orders", [str(n) for n in range(10)])
+    kafka.produce("orders", [str(n) for n in range(ORDERS)])
     stage.tell("at most once: commit first, then work. A crash in between loses records.")
     servers = kafka.bootstrap_servers
     read = _crash(servers, "at-most", commit_first=True)
@@ -141,7 +142,7 @@ def _guarantees(stage: TourStage) -> None:
         _into_database(servers, database, crash_at)
     values = [row[0] for row in database.execute("select value from result order by rowid")]
     database.close()
-    stage.claim("each record is there once", values == [str(n) for n in range(10)])
+    stage.claim("each record is there once", values == [str(n) for n in range(ORDERS)])
     stage.tell("exactly once between topics: a transaction of Kafka.")
     with Producer(bootstrap_servers=servers, transactional_id="t") as producer:
         with producer.transaction():
@@ -168,17 +169,16 @@ def _crash(servers: str, group: str, *, commit_first: bool) -> list[int]:
             enable_auto_commit=False,
         )
         with consumer:
-            while len(handled) < 10 + (not commit_first) or crash_at is not None:
-                found = consumer.getmany(1, timeout=2)
-                if not found:
-                    break
-                (message,) = found
+            offset = -1
+            while offset < ORDERS - 1:
+                message = consumer.getone(timeout=WAIT_S)
+                offset = message.offset
                 if commit_first:
                     consumer.commit(message)
-                if crash_at == message.offset and commit_first:
-                    break
-                handled.append(message.offset)
-                if crash_at == message.offset:
+                    if offset == crash_at:
+                        break
+                handled.append(offset)
+                if offset == crash_at:
                     break
                 if not commit_first:
                     consumer.commit(message)
@@ -189,7 +189,7 @@ def _into_database(servers: str, database: sqlite3.Connection, crash_at: int | N
     (place,) = database.execute("select offset from place").fetchone()
     with PartitionConsumer([("orders", 0)], bootstrap_servers=servers) as consumer:
         consumer.seek(("orders", 0), place)
-        consumer.stop_at({("orders", 0): 10})
+        consumer.stop_at({("orders", 0): ORDERS})
         for message in consumer:
             if crash_at == message.offset:
                 database.execute("insert into result values(?)", ((message.value or b"").decode(),))

@@ -16,6 +16,7 @@ from barnabas.broker.role import Role
 from barnabas.testing.kafka import Kafka
 
 LINES_MAX = 14
+WAIT_S = 180.0  # only a claim that does not hold waits so long
 
 
 class ClaimFailed(Exception):
@@ -89,9 +90,9 @@ class TourStage:
         sys.stdout.flush()
         self._pause()
 
-    def eventually(self, text: str, condition: Callable[[], object], seconds: float = 30) -> None:
+    def eventually(self, text: str, condition: Callable[[], object]) -> None:
         try:
-            self.kafka.wait_until(condition, seconds)
+            self.kafka.wait_until(condition, WAIT_S)
         except AssertionError:
             raise ClaimFailed(text) from None
         self.claim(text, True)

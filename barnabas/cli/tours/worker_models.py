@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from barnabas.cli.tours.stage import TourStage
+from barnabas.cli.tours.stage import WAIT_S, TourStage
 from barnabas.client.workers.per_batch import per_batch
 from barnabas.client.workers.per_range import per_range
 from barnabas.client.workers.per_thread import per_thread
@@ -69,7 +69,7 @@ def _per_range(stage: TourStage) -> None:
 
     def handle(message: Any) -> None:
         if message.offset % 10 == 0:  # the first record of a range
-            together.wait(30)
+            together.wait(WAIT_S)
         found.append(handled(message))
 
     per_range("clicks", group_id="per-range", readers=_TOGETHER, size=10)(handle).run(
@@ -92,7 +92,7 @@ def _per_batch(stage: TourStage) -> None:
 
     def handle(message: Any) -> None:
         if message.partition == 0 and message.offset < _TOGETHER:
-            together.wait(30)
+            together.wait(WAIT_S)
         found.append(handled(message))
 
     worker = per_batch("clicks", group_id="per-batch", pool=_TOGETHER, batch=RECORDS)(handle)
