@@ -6,6 +6,7 @@
 
 notebook: `start`, `connect`, and what they return
 asking: SQL over topics
+reading: records as messages
 tables: records as Arrow tables
 frames: Arrow tables as data frames of pandas or polars
 shown: HTML, escaped

@@ -6,7 +6,7 @@ Needs DuckDB and pyarrow (`barnabas[sql]`).
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 50
 ROWS_MAX = 100_000
 SECONDS_MAX = 60.0
+
+# The settings of the clusters that start() and connect() gave, the newest last.
+open_clusters: list[dict[str, str]] = []
 
 
 class QueryResult:
@@ -61,24 +64,26 @@ class QueryResult:
         return table("", self.columns, self.rows[:ROWS_SHOWN], more)
 
 
-def ask(query: str, bootstrap_servers: str = "localhost:9092") -> QueryResult:
-    """The rows of a query. A table is a topic; latest('TOPIC') has the last record of each key."""
+def ask(query: str, cluster: str | Mapping[str, str] | None = None) -> QueryResult:
+    """The rows of a query. A table is a topic; latest('TOPIC') has the last record of each key.
+
+    `cluster`: its address, or client options by Kafka's names; without it, the cluster of the last
+    `start()` or `connect()`.
+    """
+    if cluster is None:
+        cluster = open_clusters[-1] if open_clusters else "localhost:9092"
+    settings = {"bootstrap.servers": cluster} if isinstance(cluster, str) else dict(cluster)
     for name in ("duckdb", "pyarrow"):
         require(name, "'barnabas[sql]'")
     # On a thread: a notebook's own has an event loop that runs already.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(_rows(query, bootstrap_servers))).result()
+        return thread.submit(lambda: asyncio.run(_rows(query, settings))).result()
 
 
-async def _rows(query: str, servers: str) -> QueryResult:
+async def _rows(query: str, settings: dict[str, str]) -> QueryResult:
     from barnabas.sql.running import QueryRequest, run_query
 
-    request = QueryRequest(
-        query,
-        {"bootstrap.servers": servers},
-        rows_max=ROWS_MAX,
-        seconds_max=SECONDS_MAX,
-    )
+    request = QueryRequest(query, settings, rows_max=ROWS_MAX, seconds_max=SECONDS_MAX)
     found = QueryResult()
     async with aclosing(run_query(request)) as lines:
         async for line in lines:

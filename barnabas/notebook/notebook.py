@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from barnabas.client.groups.diagnosis import diagnose
 from barnabas.client.groups.report import GroupReport
 from barnabas.model.ids import TopicPartition
-from barnabas.notebook.asking import QueryResult, ask
+from barnabas.notebook.asking import QueryResult, ask, open_clusters
 from barnabas.notebook.frames import pandas_frame, polars_frame
+from barnabas.notebook.reading import COLUMNS, RecordList, cells, read_records
 from barnabas.notebook.shown import table, text_of
 from barnabas.notebook.tables import read_table
 from barnabas.sync import Admin, Producer
 from barnabas.testing.groups import rebalances_of
 from barnabas.testing.kafka import Kafka
-from barnabas.testing.records import Data, encoded
+from barnabas.testing.records import Data, encoded, setting_text
 
 if TYPE_CHECKING:
     import pyarrow
@@ -29,7 +30,7 @@ ROWS_SHOWN = 50
 
 
 class NotebookTopic:
-    """A topic: what is in it, as a table, Arrow, pandas or polars."""
+    """A topic: its records as messages, or as a table of Arrow, pandas or polars."""
 
     def __init__(self, cluster: "NotebookCluster", name: str) -> None:
         self._cluster = cluster
@@ -37,7 +38,7 @@ class NotebookTopic:
 
     def send(self, *values: Data, key: Data = None) -> None:
         """Write records; a dict becomes JSON. The topic is created if it does not exist."""
-        with Producer(bootstrap_servers=self._cluster.bootstrap_servers) as producer:
+        with Producer(self._cluster.settings) as producer:
             sent = [
                 producer.send_nowait(self.name, encoded(value), key=encoded(key))
                 for value in values
@@ -46,14 +47,17 @@ class NotebookTopic:
             for delivery in sent:
                 delivery.result()
 
+    def records(self, last: str | int | None = None) -> RecordList:
+        """The messages, the oldest first; `last="1h"`: of the last hour; `last=100`: the last 100
+        of each partition."""
+        return read_records(self._cluster.admin, self._cluster.settings, self.name, last)
+
     def to_arrow(self, last: str | int | None = None, *, json: bool = False) -> "pyarrow.Table":
         """All records; `last="1h"`: of the last hour; `last=100`: the last 100 of each partition.
 
         `json`: with a column for each field of the values.
         """
-        return read_table(
-            self._cluster.admin, self._cluster.bootstrap_servers, self.name, last, json
-        )
+        return read_table(self._cluster.admin, self._cluster.settings, self.name, last, json)
 
     def to_pandas(self, last: str | int | None = None, *, json: bool = False) -> Any:
         return pandas_frame(self.to_arrow(last, json=json))
@@ -87,15 +91,8 @@ class NotebookTopic:
             ("partition", "start", "end", "leader"),
             self._partitions()[:ROWS_SHOWN],
         )
-        newest = self.to_arrow(last=RECORDS_SHOWN).sort_by(
-            [("timestamp", "descending"), ("offset", "descending")]
-        )
-        rows = [
-            [row["timestamp"], row["partition"], row["offset"], row["key"], row["value"]]
-            for row in newest.slice(0, RECORDS_SHOWN).to_pylist()
-        ]
-        columns = ("time", "partition", "offset", "key", "value")
-        return shown + table("newest records", columns, rows)
+        newest = self.records(last=RECORDS_SHOWN)[: -RECORDS_SHOWN - 1 : -1]
+        return shown + table("newest records", COLUMNS, [cells(each) for each in newest])
 
 
 class NotebookGroup:
@@ -130,11 +127,17 @@ class NotebookGroup:
 
 
 class NotebookCluster:
-    """A cluster at an address."""
+    """A cluster at an address. `settings`: options of a client, by Kafka's names."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, settings: Mapping[str, str] = {}) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self.admin = Admin(bootstrap_servers=bootstrap_servers, client_id="notebook")
+        self.settings = {
+            "client.id": "notebook",
+            **settings,
+            "bootstrap.servers": bootstrap_servers,
+        }
+        self.admin = Admin(self.settings)
+        open_clusters.append(self.settings)
 
     def topic(self, name: str) -> NotebookTopic:
         return NotebookTopic(self, name)
@@ -156,10 +159,11 @@ class NotebookCluster:
 
     def sql(self, query: str) -> QueryResult:
         """Ask topics questions, with DuckDB: `kafka.sql("select count(*) from orders")`."""
-        return ask(query, self.bootstrap_servers)
+        return ask(query, self.settings)
 
     def stop(self) -> None:
         """Close the connections."""
+        open_clusters[:] = [each for each in open_clusters if each is not self.settings]
         self.admin.close()
 
     def __repr__(self) -> str:
@@ -202,9 +206,13 @@ def start(brokers: int = 1, **settings: object) -> LocalCluster:
     return LocalCluster(brokers, {name.replace("_", "."): v for name, v in settings.items()})
 
 
-def connect(bootstrap_servers: str = "localhost:9092") -> NotebookCluster:
-    """The same view of any Kafka cluster."""
-    return NotebookCluster(bootstrap_servers)
+def connect(bootstrap_servers: str = "localhost:9092", **settings: object) -> NotebookCluster:
+    """The same view of any Kafka cluster.
+
+    `settings`: client options, with underscores for dots, such as `security_protocol`.
+    """
+    dotted = {name.replace("_", "."): setting_text(value) for name, value in settings.items()}
+    return NotebookCluster(bootstrap_servers, dotted)
 
 
 def _listed(names: Iterable[str]) -> str:

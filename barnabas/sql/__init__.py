@@ -16,7 +16,7 @@ from typing import Any
 
 
 class _CallablePackage(ModuleType):
-    def __call__(self, query: str, bootstrap_servers: str = "localhost:9092") -> Any:
+    def __call__(self, query: str, bootstrap_servers: str | None = None) -> Any:
         """The rows of a query over the topics of a cluster (barnabas/notebook/asking.py)."""
         from importlib import import_module  # by name: the notebook is above this package
 

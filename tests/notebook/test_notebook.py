@@ -2,14 +2,15 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 import barnabas
 from barnabas.model.errors import InvalidRequest
-from barnabas.notebook.asking import QueryResult
-from barnabas.notebook.tables import span_ms
+from barnabas.notebook.asking import QueryResult, open_clusters
+from barnabas.notebook.reading import span_ms
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "docs/notebooks/quickstart.ipynb"
 
@@ -25,6 +26,31 @@ def test_three_lines_to_a_record() -> None:
     assert repr(kafka) == "<barnabas, stopped>"
 
 
+def test_records_show_themselves_without_any_other_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`pip install barnabas` alone brings no pyarrow."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    kafka = barnabas.start()
+    try:
+        orders = kafka.create_topic("orders", partitions=2)
+        for number in range(60):
+            orders.send({"id": number}, key=f"customer-{number}")
+        records = orders.records()
+        assert [json.loads(each.value)["id"] for each in records] == list(range(60))
+        shown = records._repr_html_()
+        assert "60 records, the newest" in shown
+        assert shown.index("customer-59") < shown.index("customer-20")
+        assert "customer-9<" not in shown, "50 are enough"
+        assert {each.partition for each in orders.records(last=1)} == {0, 1}
+        assert (len(orders.records(last=1)), len(orders.records(last="1h"))) == (2, 60)
+        assert "customer-59" in orders._repr_html_()
+        with pytest.raises(InvalidRequest, match=r"barnabas\[arrow\]"):
+            orders.to_arrow()
+    finally:
+        kafka.stop()
+
+
 def test_topics_are_asked_with_sql() -> None:
     kafka = barnabas.start()
     try:
@@ -37,6 +63,7 @@ def test_topics_are_asked_with_sql() -> None:
         assert found.to_pandas()["orders"].tolist() == [2, 1]
         assert "<td>DE</td>" in found._repr_html_()
         assert barnabas.sql(query, kafka.bootstrap_servers).to_dicts() == found.to_dicts()
+        assert list(barnabas.sql(query)) == list(found), "the cluster that was started last"
         empty = kafka.sql("select id from orders where country = 'IT'")
         assert empty.to_arrow().num_rows == len(empty) == 0
 
@@ -62,6 +89,22 @@ def test_hostile_names_and_values_are_text() -> None:
         assert list(topic.to_pandas(last=2)["value"]) == [b"\xff\x00", None]
     finally:
         kafka.stop()
+
+
+def test_a_cluster_elsewhere_is_looked_at_with_the_options_of_a_client() -> None:
+    here = barnabas.start()
+    there = barnabas.connect(here.bootstrap_servers, request_timeout_ms=20_000)
+    try:
+        there.topic("orders").send("1")
+        assert [each.value for each in here.topic("orders").records()] == [b"1"]
+        assert there.settings["request.timeout.ms"] == "20000"
+        assert open_clusters[-2:] == [here.settings, there.settings]
+        with pytest.raises(InvalidRequest, match=r"no\.such\.option"):
+            barnabas.connect(here.bootstrap_servers, no_such_option=1)
+    finally:
+        there.stop()
+        here.stop()
+    assert there.settings not in open_clusters
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
