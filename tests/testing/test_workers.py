@@ -1,12 +1,31 @@
 """A worker's window is visible, and a blocking call that hangs does not hold it for ever."""
 
 import asyncio
+import re
+import signal
+import subprocess
+import sys
 import threading
 from typing import Any
 
+from prometheus_client import CollectorRegistry, generate_latest
+
 from barnabas import Retry, parallel
-from barnabas.testing import AsyncKafka
-from tests.waiting import WAIT_S
+from barnabas.testing import AsyncKafka, Kafka
+from tests.waiting import WAIT_S, eventually
+
+WORKER = """
+import sys, threading
+from barnabas import parallel
+
+@parallel("orders", group_id="billing", order="none")
+def handle(message):
+    if message.offset == 1:
+        print("it hangs", flush=True)
+        threading.Event().wait()
+
+handle.run(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest")
+"""
 
 
 async def test_a_blocking_call_that_hangs_is_retried_and_becomes_a_dead_letter() -> None:
@@ -50,3 +69,55 @@ async def test_a_blocking_call_that_hangs_is_retried_and_becomes_a_dead_letter()
             handle.stop()
             await running
     assert handle.windows() == []
+
+
+async def test_a_record_that_hovers_is_in_the_metrics_of_its_worker() -> None:
+    release = threading.Event()
+
+    @parallel("orders", group_id="billing", order="none", commit_interval=0.05)
+    def handle(message: Any) -> None:
+        if message.offset == 5:
+            release.wait(600)
+
+    registry = CollectorRegistry(auto_describe=True)
+    registry.register(handle)
+    of_window = {"group": "billing", "topic": "orders", "partition": "0"}
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"barnabas_worker_window_{name}", of_window | labels)
+
+    async with AsyncKafka() as kafka:
+        await kafka.create_topic("orders")
+        await kafka.produce("orders", [str(number) for number in range(20)])
+        running = asyncio.create_task(
+            handle.serve(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest")
+        )
+        try:
+            await eventually(lambda: value("finished") == 14, lambda: generate_latest(registry))
+            await eventually(lambda: value("committed") == 5)
+            assert (value("start"), value("end"), value("records")) == (5, 20, 15)
+            assert (value("running"), value("full")) == (1, 0)
+            assert value("held", state="running") == 1
+        finally:
+            release.set()
+            handle.stop()
+            await running
+    assert value("start") is None
+
+
+def test_a_worker_logs_its_windows_on_sigusr1(kafka: Kafka) -> None:
+    kafka.create_topic("orders")
+    kafka.produce("orders", ["0", "1", "2"])
+    command = [sys.executable, "-c", WORKER, kafka.bootstrap_servers]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stderr is not None
+            assert worker.stdout.readline() == "it hangs\n"
+            worker.send_signal(signal.SIGUSR1)
+            said = worker.stderr.readline()
+        finally:
+            worker.kill()
+    assert re.search(r"window of orders-0: \d to 3, .*\b1 in the handler", said), said

@@ -7,7 +7,8 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic
 
 from barnabas.client.consumer.message import K, Message, V
@@ -17,6 +18,7 @@ from barnabas.client.workers.results import ResultEncoder, Results
 from barnabas.config.client import ClientConfig, Settings, Value
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
     from typing_extensions import TypeVar
 
     from barnabas.client.workers.runner import Runner
@@ -33,6 +35,7 @@ R = TypeVar("R", bound=Awaitable[Results] | Results)
 _WINDOW = 1_000
 _COMMIT_S, _TRANSACTION_S = 1.0, 0.1  # defaults of commit_interval
 _log = logging.getLogger("barnabas.workers")
+_VIEW_TRIES = 100
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -112,10 +115,19 @@ class Parallel(Generic[K, V, R_co]):
     def windows(self) -> "list[WindowView]":
         """The sliding window of every partition: start, end, what runs, what holds it up.
 
-        On the thread that runs the worker; `print(*handle.windows(), sep="\\n")`. A worker that
-        `run` started logs them when it gets SIGUSR1.
+        `print(*handle.windows(), sep="\\n")`, on any thread. A worker that `run` started logs them
+        when it gets SIGUSR1.
         """
-        return [view for runner in self._runners for view in runner.windows()]
+        for _ in range(_VIEW_TRIES):
+            with suppress(RuntimeError):  # a partition came or went meanwhile
+                return [view for runner in list(self._runners) for view in runner.windows()]
+        return []
+
+    def collect(self) -> "Iterator[Metric]":
+        """The windows as metrics: `prometheus_client.REGISTRY.register(handle)`."""
+        from barnabas.client.workers.window.window_metrics import window_metrics
+
+        return window_metrics(self._policy.group, self.windows())
 
     def stop(self) -> None:
         """End every run of this handler, from any thread."""
