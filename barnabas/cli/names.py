@@ -22,12 +22,12 @@ def complete_names(
     ctx: click.Context, begun: str, names: "Callable[[Admin], Iterable[str]]"
 ) -> list[str]:
     """The existing names, for completion; none if the request takes too long."""
-    from barnabas.cli.options import client_config
+    from barnabas.cli.options import client_settings
     from barnabas.client.blocking.admin import Admin
 
     try:
         settings = {
-            "bootstrap.servers": client_config(ctx).bootstrap_servers,
+            **client_settings(ctx),
             "request.timeout.ms": str(COMPLETION_MS),
             "default.api.timeout.ms": str(COMPLETION_MS),
         }

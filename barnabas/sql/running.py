@@ -5,9 +5,12 @@ Always: the process is killed when the reader goes away, and at the limits of ti
 
 import asyncio
 import json
+import os
 import resource
+import signal
 import sys
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -80,7 +83,9 @@ async def run_query(
         yield {"error": f"the query took longer than {request.seconds_max:.0f} s, and was ended"}
     finally:
         if process.returncode is None:
-            process.kill()
+            # Not process.kill(): it can take the exit status for which the event loop waits.
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         await process.wait()
 
 

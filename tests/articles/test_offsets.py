@@ -164,10 +164,12 @@ def test_offsets_and_groups_are_messages_and_their_end_is_a_tombstone(orders: Ka
 
 
 def test_nothing_is_sent_to_a_consumer_that_does_not_ask(orders: Kafka) -> None:
+    before = requests(orders, "Fetch")
     with barnabas.sync.PartitionConsumer(
         [AT], bootstrap_servers=orders.bootstrap_servers, auto_offset_reset="earliest"
     ) as reader:
-        before = requests(orders, "Fetch")
+        reader.seek(AT, 0)
+        assert requests(orders, "Fetch") == before, "it is open, and has not asked for messages"
         assert len(reader.getmany(timeout=WAIT_S)) > 0
         assert requests(orders, "Fetch") > before
 

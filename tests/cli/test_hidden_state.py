@@ -1,6 +1,10 @@
 """State that was hidden: the keeper's nodes, the broker's own topics, high watermark, formulas."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -96,7 +100,7 @@ def test_commands_show_offsets_groups_and_the_high_watermark(
             auto_offset_reset="earliest",
             group_protocol="classic",
         ) as consumer:
-            consumer.getone(timeout=10)
+            consumer.getone(timeout=60)
             consumer.commit()
             shown = command(capfd, *at, "group", "describe", "billing")
         assert '= hash("billing") % 50' in shown
@@ -108,6 +112,8 @@ def test_commands_show_offsets_groups_and_the_high_watermark(
         assert complete_topic(context, root.params[0], "or") == ["orders"]
         assert complete_topic(context, root.params[0], "__c") == ["__consumer_offsets"]
         assert "HIGH WATERMARK" in command(capfd, *at, "topic", "describe", "orders")
+        for name in ("barnabas_high_watermark", "barnabas_log_end_offset"):
+            assert re.search(rf'^{name}{{.*topic="orders".*}} 1\.0$', kafka.metrics(), re.M), name
         directory = next(Path(kafka.log_directory()).glob("__consumer_offsets-*/*.log")).parent
         dumps = [
             command(capfd, "log", "dump", "--records", str(path))
@@ -115,3 +121,68 @@ def test_commands_show_offsets_groups_and_the_high_watermark(
             if any(file.stat().st_size for file in path.glob("*.log"))
         ]
         assert any('"group": "billing"' in dump for dump in dumps)
+        servers = kafka.bootstrap_servers
+        producer = barnabas.sync.Producer(bootstrap_servers=servers, transactional_id="t")
+        with producer, producer.transaction():
+            producer.send_nowait("orders", b"2")
+        lines = command(capfd, *at, "consume", "__transaction_state", "-e").splitlines()
+        assert {json.loads(line)["transactional_id"] for line in lines} == {"t"}
+
+
+def test_replicated_topics_show_the_log_end_beside_the_high_watermark(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with Kafka(3) as kafka:
+        kafka.create_topic("orders", replicas=3)
+        kafka.produce("orders", ["1"])
+        at = ("-b", kafka.bootstrap_servers, "topic", "describe", "orders")
+        assert re.search("HIGH WATERMARK +LOG END", command(capfd, *at))
+        row = json.loads(command(capfd, *at, "-J"))
+        assert (row["high_watermark"], row["log_end"]) == (1, 1)
+
+
+def test_a_shell_completes_the_names_of_topics_and_groups(tmp_path: Path) -> None:
+    """As bash asks: the words of the line and the number of the one to complete, in variables."""
+    options = tmp_path / "client.properties"
+    with Kafka() as kafka:
+        options.write_text(f"bootstrap.servers={kafka.bootstrap_servers}\n")
+        kafka.create_topic("orders")
+        kafka.create_topic("payments")
+        kafka.produce("orders", ["1"])
+        with barnabas.sync.Consumer(
+            "orders",
+            bootstrap_servers=kafka.bootstrap_servers,
+            group_id="billing",
+            auto_offset_reset="earliest",
+        ) as consumer:
+            consumer.getone(timeout=60)
+            consumer.commit()
+            for line, names in (
+                ("topic describe or", ["orders"]),
+                ("consume ", ["orders", "payments"]),
+                ("group explain bi", ["billing"]),
+                ("group explain nothing", []),
+            ):
+                assert _completed(f"barnabas -F {options} {line}") == names, line
+                if "describe" in line:
+                    at = f"barnabas -b {kafka.bootstrap_servers} {line}"
+                    assert _completed(at) == names, at
+
+
+def _completed(line: str) -> list[str]:
+    """What bash offers for the last word of a line."""
+    words = line.split(" ")
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas"],
+        env={
+            **os.environ,
+            "_BARNABAS_COMPLETE": "bash_complete",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stderr, done.stderr
+    return [each.partition(",")[2] for each in done.stdout.splitlines() if each]

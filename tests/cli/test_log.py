@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.log.config import LogConfig
+from barnabas.log.directory.checkpoints import HIGH_WATERMARK, encode_offsets
 from barnabas.log.log import Log
 from barnabas.system.disk import DirectoryLock, SystemDisk
 from barnabas.wire.records import decode_batch, iter_batches
@@ -63,6 +64,10 @@ def test_every_batch_is_shown_with_its_offsets(data: Path) -> None:
     shown = barnabas("log", "dump", str(data / str(PARTITION)), "--records")
     assert shown.code == 0
     assert f"{BATCHES * RECORDS - 1}  {NOW + BATCHES - 1}  key" in shown.out
+    assert shown.out.endswith(f"log end {BATCHES * RECORDS}\n")
+    (data / HIGH_WATERMARK).write_bytes(encode_offsets([(PARTITION, 7)]))
+    shown = barnabas("log", "dump", str(data))
+    assert shown.out.endswith(f"{PARTITION}: high watermark 7, log end {BATCHES * RECORDS}\n")
 
 
 def test_a_log_in_order_is_said_to_be(data: Path) -> None:

@@ -16,7 +16,12 @@ from barnabas.cli import exits
 from barnabas.cli.command_group import NamedCommands
 from barnabas.cli.render import chosen_output, output_option, render
 from barnabas.client.tables import Row, table
-from barnabas.log.directory.checkpoints import CLEAN_SHUTDOWN
+from barnabas.log.directory.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK,
+    CorruptCheckpoint,
+    decode_offsets,
+)
 from barnabas.log.recovery import inspection as survey
 from barnabas.log.recovery.inspection import FileProblem, InspectedBatch
 from barnabas.model.ids import TopicPartition
@@ -53,15 +58,17 @@ def command() -> None:
 @click.option("--records", is_flag=True, help="Also show the records of each batch.")
 @output_option
 def dump(directory: str, records: bool, output: str) -> int:
-    """Show every batch, segment by segment."""
+    """Show every batch, segment by segment; then the high watermark and the log end."""
     output = chosen_output(output)
     disk = SystemDisk()
     for partition in _partitions(directory):
+        log_end = 0
         for base in survey.segments(disk, partition):
             path = survey.path_of(partition, base)
             file = disk.open(path)
             try:
                 rows = [_row(path, seen) for seen in survey.batches(file)]
+                log_end = max([base, log_end, *(row["last"] + 1 for row in rows if "last" in row)])
                 if output == "table":
                     click.echo(f"{path}: {file.size()} bytes, {len(rows)} batches")
                     click.echo(table(rows, _COLUMNS), nl=False)
@@ -71,7 +78,20 @@ def dump(directory: str, records: bool, output: str) -> int:
                     _dump_records(disk, path, output)
             finally:
                 file.close()
+        if output == "table":
+            click.echo(f"{partition}: {_high_watermark(disk, partition)}, log end {log_end}")
     return exits.OK
+
+
+def _high_watermark(disk: SystemDisk, partition: str) -> str:
+    """As it was written last: a broker writes it from time to time, and when it stops."""
+    data, at = _named(partition)
+    path = os.path.join(data, HIGH_WATERMARK)
+    try:
+        found = decode_offsets(disk.read_file(path)).get(at)
+    except (OSError, CorruptCheckpoint):
+        found = None
+    return "no high watermark written yet" if found is None else f"high watermark {found}"
 
 
 def _row(path: str, seen: InspectedBatch) -> Row:
