@@ -12,7 +12,7 @@ from barnabas.client.consumer.membership.assignors import chosen
 from barnabas.config.alter import broker_option
 from barnabas.config.client import OPTIONS as CLIENT_OPTIONS
 from barnabas.config.client import ClientConfig
-from barnabas.config.unsupported import OLD_CLIENT, OTHER_CLIENTS
+from barnabas.config.unsupported import OLD_BROKER, OLD_CLIENT, OTHER_CLIENTS
 from barnabas.testing import Kafka
 from tests.waiting import WAIT_S
 
@@ -58,6 +58,14 @@ def test_other_names_of_kafkas_clients_are_refused_with_a_reason(name: str) -> N
     keyword = name.replace(".", "_")
     with pytest.raises(barnabas.InvalidRequest, match=re.escape(reason)):
         ClientConfig(**{keyword: "1"})
+
+
+@pytest.mark.parametrize("name", OLD_BROKER)
+def test_old_names_of_broker_options_say_what_to_use(name: str) -> None:
+    with pytest.raises(barnabas.InvalidRequest, match=re.escape(f"{name}: {OLD_BROKER[name]}")):
+        broker_option(name)
+    for instead in re.findall(r"\buse ([a-z.]+\.[a-z.]+[a-z])", OLD_BROKER[name]):
+        assert broker_option(instead).name == instead
 
 
 def test_a_replacement_that_is_named_exists() -> None:
