@@ -6,13 +6,18 @@ only slower, and this file says so. `BARNABAS_PURE=1` asks for the plain modules
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
+# PEP 600: a wheel may ask for these libraries of the system.
+SYSTEM_LIBRARIES = re.compile(rb"lib(c|m|pthread|dl|rt)\.so\.\d+|ld-linux.*")
+GLIBC_MIN = 17  # the oldest that wheels are commonly made for
 
 
 def say(line: str) -> None:
@@ -54,6 +59,32 @@ class BuildWhatCanBeBuilt(build_ext):
             self.extensions = every
 
 
+class PortableWheel(bdist_wheel):
+    """A compiled wheel says which glibc it needs (manylinux), not only that it is for Linux."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        python, abi, platform = super().get_tag()
+        built = Path(self.get_finalized_command("build").build_lib).rglob("*.so")
+        glibc = needed_glibc([path.read_bytes() for path in built])
+        if glibc is not None and platform.startswith("linux_") and not self.plat_name_supplied:
+            platform = platform.replace("linux_", f"manylinux_2_{glibc}_", 1)
+        return python, abi, platform
+
+
+def needed_glibc(libraries: list[bytes]) -> int | None:
+    """N of the glibc 2.N that all of them run with; None if they need something else, too."""
+    found = [GLIBC_MIN]
+    for library in libraries:
+        for name in re.findall(rb"\0((?:lib|ld-)[\w+-]+\.so[.\d]*)(?=\0)", library):
+            if not SYSTEM_LIBRARIES.fullmatch(name):
+                return None
+        versions = re.findall(rb"\0GLIBC_2\.(\d+)", library)
+        if not versions:
+            return None
+        found += map(int, versions)
+    return max(found) if libraries else None
+
+
 def extensions() -> list[Extension]:
     if os.environ.get("BARNABAS_PURE"):
         return []
@@ -86,4 +117,7 @@ def extensions() -> list[Extension]:
     return compiled
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildWhatCanBeBuilt})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildWhatCanBeBuilt, "bdist_wheel": PortableWheel},
+)
