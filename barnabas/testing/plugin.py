@@ -53,7 +53,8 @@ def _keep(item: pytest.Item, running: dict[str, "Kafka"]) -> None:
     capture: Any = item.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         for name, kafka in running.items():
-            print(f"\n{item.name} failed; {name} runs at {kafka.bootstrap_servers}")
+            print(f"\n{item.name} failed; {name} runs at {kafka.bootstrap_servers}. To look at it:")
+            print(f"  barnabas console -b {kafka.bootstrap_servers}")
         try:
             input("Press Enter to go on: ")
         except (EOFError, OSError):

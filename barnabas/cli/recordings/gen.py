@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from barnabas.cli.names import complete_topic
 from barnabas.cli.options import client_settings, cluster_options
 from barnabas.client.samples.samples import KINDS, Make, SamplePlan, made_of
 
@@ -38,7 +39,13 @@ class Share(click.ParamType[float]):
 
 @click.command(context_settings={"max_content_width": 100})
 @click.argument("kind", metavar="orders|clicks|sensors|FILE.yml")
-@click.option("--to", "topic", metavar="TOPIC", help="Write to this topic, not to standard output.")
+@click.option(
+    "--to",
+    "topic",
+    metavar="TOPIC",
+    shell_complete=complete_topic,
+    help="Write to this topic, not to standard output.",
+)
 @click.option("-c", "--count", type=click.IntRange(1), help="How many; else until Ctrl-C.")
 @click.option(
     "--rate",

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from barnabas.cli.names import complete_topic
 from barnabas.cli.options import client_settings, cluster_options
 
 
@@ -28,7 +29,13 @@ class Speed(click.ParamType[float]):
 
 @click.command(context_settings={"max_content_width": 100})
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
-@click.option("--to", "topic", metavar="TOPIC", help="Another topic than the recorded one.")
+@click.option(
+    "--to",
+    "topic",
+    metavar="TOPIC",
+    shell_complete=complete_topic,
+    help="Another topic than the recorded one.",
+)
 @click.option(
     "--speed",
     type=Speed(),

@@ -1,4 +1,4 @@
-"""SampleRecord records: orders, clicks, sensors, or fields of one's own.
+"""Sample records: orders, clicks, sensors, or fields of one's own.
 
 In: a seed, a number, and how many are poison, late or of one hot key. Out: key, value, timestamp.
 Always: the same seed and number give the same record, on every machine; record N does not depend
