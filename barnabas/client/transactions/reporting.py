@@ -103,9 +103,11 @@ class TransactionReports:
                 if await self._tells_producers(broker):
                     partitions += await self._explained(broker, {at: held[at] for at in led})
                 else:
+                    again = await self.stable_ends(led)
                     partitions += [
                         UnstablePartition(at, *held[at], leader=broker, producers_known=False)
                         for at in led
+                        if again[at].stable < held[at].end
                     ]
         return TransactionsReport(
             tuple(sorted(partitions, key=lambda each: each.at)),
@@ -164,7 +166,11 @@ class TransactionReports:
         }
 
     async def _still_held(self, doubtful: list[UnstablePartition]) -> list[UnstablePartition]:
-        """Only what is there at the second look too; a coordinator may know it by now."""
+        """Only what is there at the second look too; a coordinator may know it by now.
+
+        Records that are written between the two requests of a look make the end the larger one. So
+        it counts whether the records of the first look are still hidden at the second.
+        """
         ends = await self.stable_ends(each.at for each in doubtful)
         opened = _opened(await self._admin.describe_producers(ends))
         known = await self._known({one.producer_id for each in opened.values() for one in each})
@@ -177,7 +183,7 @@ class TransactionReports:
                 for one in opened.get(each.at, ())
                 if (one.producer_id, one.start_offset) in before
             )
-            if stable < end:
+            if stable < each.end:
                 found.append(replace(each, stable=stable, end=end, transactions=still))
         return found
 
