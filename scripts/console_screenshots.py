@@ -71,20 +71,25 @@ def fill(servers: str) -> None:
             producer.send("orders.dlq", b'{"order": %d}' % number, headers=headers)
 
 
-def read(servers: str, client: str, pause_s: float, until: threading.Event) -> None:
+def read(
+    servers: str, client: str, pause_s: float, until: threading.Event, begun: threading.Event
+) -> None:
     options = {"bootstrap_servers": servers, "group_id": "billing", "client_id": client}
     patient = {"session_timeout_ms": 300_000, "request_timeout_ms": 300_000}
     with Consumer("orders", auto_offset_reset="earliest", **options, **patient) as consumer:
         while not until.is_set():
             if consumer.getmany(10 if pause_s else 500, timeout=0.3):
                 consumer.commit()
+                begun.set()
             until.wait(pause_s)
 
 
-def rates_known(address: str) -> bool:
-    """After the second look at the cluster."""
+def worth_a_picture(address: str) -> bool:
+    """After some looks at the cluster: rates are known, and why the group is behind."""
     with urlopen(f"http://{address}/topics.json", timeout=600) as answer:
-        return any(row["rate"] for row in json.load(answer))
+        rates = any(row["rate"] for row in json.load(answer))
+    with urlopen(f"http://{address}/overview.json", timeout=600) as answer:
+        return rates and bool(json.load(answer)["findings"])
 
 
 def write(servers: str, until: threading.Event) -> None:
@@ -103,8 +108,9 @@ def write(servers: str, until: threading.Event) -> None:
 def main() -> None:
     broker, servers = started("up", "--ephemeral", "--listen", "127.0.0.1:0")
     ends = [threading.Event() for _ in range(3)]
+    begun = threading.Event()
     members = [
-        threading.Thread(target=read, args=(servers, f"worker-{n + 1}", pause, ends[n]))
+        threading.Thread(target=read, args=(servers, f"worker-{n + 1}", pause, ends[n], begun))
         for n, pause in enumerate((0.0, 0.5, 0.0))
     ]
     writing = threading.Thread(target=write, args=(servers, ends[0]))
@@ -112,14 +118,16 @@ def main() -> None:
     try:
         fill(servers)
         writing.start()
-        for member in members:
-            member.start()
+        members[1].start()
+        begun.wait()  # the quick ones would have read everything before it came
+        members[0].start()
+        members[2].start()
         time.sleep(12)
         ends[2].set()
         members[2].join()
         console, address = started("console", "-b", servers, "--listen", "127.0.0.1:0")
         IMAGES.mkdir(exist_ok=True)
-        while not rates_known(address):
+        while not worth_a_picture(address):
             time.sleep(1)
         with chromium() as browser:
             for scheme, names in (("light", PAGES), ("dark", ("group",))):
@@ -137,6 +145,9 @@ def main() -> None:
     finally:
         for end in ends:
             end.set()
+        for thread in (*members, writing):
+            if thread.ident is not None:
+                thread.join()
         for process in (console, broker):
             if process is not None:
                 process.terminate()

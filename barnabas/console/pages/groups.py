@@ -31,6 +31,7 @@ from barnabas.model.words import duration
 _PARTITIONS_SHOWN = 300
 _REBALANCES_SHOWN = 12
 _FAILURES_SHOWN = 50
+_SOON_MS = 10_000
 
 
 async def groups(asked: Asked) -> View:
@@ -136,6 +137,8 @@ def catch_up(report: GroupReport) -> str:
         return "caught up"
     if report.catch_up_ms is not None:
         return f"about {duration(report.catch_up_ms)}"
+    if 0 < report.unread_ms < _SOON_MS:  # read as it comes: the rest is always a little
+        return "keeps up"
     if any(one.pace is not None for one in report.partitions):
         return "never"
     return "not known yet"
@@ -146,6 +149,8 @@ def partition_catch_up(one: Any) -> str:
         return ""
     if one.catch_up_ms is not None:
         return duration(one.catch_up_ms)
+    if one.unread_ms is not None and one.unread_ms < _SOON_MS:
+        return ""
     return "never" if one.pace is not None and one.pace.ms >= 10_000 else "-"
 
 
