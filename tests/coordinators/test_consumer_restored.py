@@ -263,7 +263,7 @@ def test_a_missing_group_is_distinguished_from_a_classic_one() -> None:
     w = world()
     absent = w.beat("a", 3)
     assert absent.code is Code.GROUP_ID_NOT_FOUND
-    assert absent.response.error_message == f"there is no group {GROUP!r}"
+    assert absent.response.error_message == f"there is no consumer group {GROUP!r}"
     w.new()
     classic = w.beat("a", -1)
     assert classic.code is Code.GROUP_ID_NOT_FOUND

@@ -1,6 +1,7 @@
 """Requests about groups: members, descriptions, deletions, coordinators."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.broker.authorization.answers import Handle, after, changed
 from barnabas.broker.authorization.requester import GROUP, Requester
@@ -8,7 +9,6 @@ from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code
 from barnabas.security.acl.rules import AclOperation
 from barnabas.wire.messages import (
-    consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,
     describe_group_history,
@@ -119,53 +119,58 @@ def _with_operations(group: Any, caller: Requester) -> Any:
     return changed(group, authorized_operations=caller.operations(GROUP, group.group_id))
 
 
-def consumer_group_describe_check(
+class GroupDescription(NamedTuple):
+    """What differs between the kinds of groups: the topics in a description, and a refusal."""
+
+    topics: Callable[[Any], Iterable[str]]
+    refused: Callable[[str, Code, str | None], Any]
+
+
+def describe_check(
     handle: Handle,
     broker: "Broker",
-    request: consumer_group_describe.ConsumerGroupDescribeRequest,
+    request: Any,
     call: Call,
     caller: Requester,
+    described: GroupDescription,
 ) -> Any:
-    """A group with an assigned topic that the client may not describe is refused as a whole."""
+    """A group with a topic that the client may not describe is refused as a whole."""
 
-    def refused(group: str, code: Code, text: str | None) -> consumer_group_describe.DescribedGroup:
-        return consumer_group_describe.DescribedGroup(
-            error_code=code,
-            error_message=text,
-            group_id=group,
-            group_state="",
-            group_epoch=0,
-            assignment_epoch=0,
-            assignor_name="",
-            members=[],
+    def seen(group: Any) -> Any:
+        names = dict.fromkeys(described.topics(group))
+        if not all(caller.topic(AclOperation.DESCRIBE, name, named=False) for name in names):
+            why = "the group has topics that the client may not describe"
+            return described.refused(group.group_id, TOPIC_DENIED, why)
+        return _with_operations(group, caller) if request.include_authorized_operations else group
+
+    may = {
+        group: caller.group(AclOperation.DESCRIBE, group)
+        for group in dict.fromkeys(request.group_ids)
+    }
+    refusals = [
+        described.refused(group, DENIED, None) for group in request.group_ids if not may[group]
+    ]
+    allowed = [group for group in request.group_ids if may[group]]
+    return after(
+        handle(broker, changed(request, group_ids=allowed), call),
+        lambda response: changed(response, groups=[*refusals, *map(seen, response.groups)]),
+    )
+
+
+def consumer_group_describe_check(
+    handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
+) -> Any:
+    from barnabas.broker.handlers.consumer_group_describe import refused
+
+    def topics(group: Any) -> Iterable[str]:
+        return (
+            each.topic_name
+            for member in group.members
+            for assignment in (member.assignment, member.target_assignment)
+            for each in assignment.topic_partitions
         )
 
-    def finish(response: Any) -> Any:
-        groups = list(refusals)
-        for group in response.groups:
-            topics = dict.fromkeys(
-                each.topic_name
-                for member in group.members
-                for assignment in (member.assignment, member.target_assignment)
-                for each in assignment.topic_partitions
-            )
-            describe = AclOperation.DESCRIBE
-            if not all(caller.topic(describe, name, named=False) for name in topics):
-                text = "the group has topics that the client may not describe"
-                groups.append(refused(group.group_id, TOPIC_DENIED, text))
-                continue
-            asked = request.include_authorized_operations
-            groups.append(_with_operations(group, caller) if asked else group)
-        return changed(response, groups=groups)
-
-    refusals = [
-        refused(group, DENIED, None)
-        for group in request.group_ids
-        if not caller.group(AclOperation.DESCRIBE, group)
-    ]
-    names = {each.group_id for each in refusals}
-    allowed = [group for group in request.group_ids if group not in names]
-    return after(handle(broker, changed(request, group_ids=allowed), call), finish)
+    return describe_check(handle, broker, request, call, caller, GroupDescription(topics, refused))
 
 
 def list_groups_check(

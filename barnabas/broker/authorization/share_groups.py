@@ -1,9 +1,11 @@
 """Requests about share groups: members, descriptions, start offsets."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.authorization.answers import Handle, after, changed
-from barnabas.broker.authorization.requester import GROUP, Requester
+from barnabas.broker.authorization.group_requests import GroupDescription, describe_check
+from barnabas.broker.authorization.requester import Requester
 from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code
 from barnabas.model.ids import NO_TOPIC_ID
@@ -13,7 +15,6 @@ from barnabas.wire.messages import (
     delete_share_group_offsets,
     describe_share_group_offsets,
     describe_share_partitions,
-    share_group_describe,
     share_group_heartbeat,
 )
 
@@ -45,43 +46,16 @@ def share_group_heartbeat_check(
 def share_group_describe_check(
     handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
 ) -> Any:
-    """A group with an assigned topic that the client may not describe is refused as a whole."""
+    from barnabas.broker.handlers.share_group_describe import refused
 
-    def refused(group: str, code: Code, why: str | None) -> share_group_describe.DescribedGroup:
-        return share_group_describe.DescribedGroup(
-            error_code=code,
-            error_message=why,
-            group_id=group,
-            group_state="",
-            group_epoch=0,
-            assignment_epoch=0,
-            assignor_name="",
-            members=[],
-        )
-
-    def seen(group: share_group_describe.DescribedGroup) -> Any:
-        names = dict.fromkeys(
+    def topics(group: Any) -> Iterable[str]:
+        return (
             each.topic_name
             for member in group.members
             for each in member.assignment.topic_partitions
         )
-        if not all(caller.topic(AclOperation.DESCRIBE, name, named=False) for name in names):
-            why = "the group has topics that the client may not describe"
-            return refused(group.group_id, TOPIC_DENIED, why)
-        if request.include_authorized_operations and not group.error_code:
-            return changed(group, authorized_operations=caller.operations(GROUP, group.group_id))
-        return group
 
-    may = {
-        group: caller.group(AclOperation.DESCRIBE, group)
-        for group in dict.fromkeys(request.group_ids)
-    }
-    refusals = [refused(group, DENIED, None) for group in request.group_ids if not may[group]]
-    allowed = [group for group in request.group_ids if may[group]]
-    return after(
-        handle(broker, changed(request, group_ids=allowed), call),
-        lambda response: changed(response, groups=[*refusals, *map(seen, response.groups)]),
-    )
+    return describe_check(handle, broker, request, call, caller, GroupDescription(topics, refused))
 
 
 def describe_share_group_offsets_check(

@@ -1,9 +1,11 @@
 """Requests about streams groups: members, their topologies and internal topics."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.authorization.answers import Handle, after, changed
-from barnabas.broker.authorization.requester import GROUP, Requester
+from barnabas.broker.authorization.answers import Handle
+from barnabas.broker.authorization.group_requests import GroupDescription, describe_check
+from barnabas.broker.authorization.requester import Requester
 from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code
 from barnabas.security.acl.rules import AclOperation
@@ -45,12 +47,11 @@ def streams_group_heartbeat_check(
 def streams_group_describe_check(
     handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
 ) -> Any:
-    """A group with a topic that the client may not describe is refused as a whole."""
     from barnabas.broker.handlers.streams_group_describe import refused
 
-    def seen(group: Any) -> Any:
+    def topics(group: Any) -> Iterable[str]:
         parts = () if group.topology is None else group.topology.subtopologies or ()
-        names = dict.fromkeys(
+        return (
             name
             for part in parts
             for name in (
@@ -60,20 +61,5 @@ def streams_group_describe_check(
                 *(topic.name for topic in part.state_changelog_topics),
             )
         )
-        if not all(caller.topic(AclOperation.DESCRIBE, name, named=False) for name in names):
-            why = "the group has topics that the client may not describe"
-            return refused(group.group_id, TOPIC_DENIED, why)
-        if request.include_authorized_operations and not group.error_code:
-            return changed(group, authorized_operations=caller.operations(GROUP, group.group_id))
-        return group
 
-    may = {
-        group: caller.group(AclOperation.DESCRIBE, group)
-        for group in dict.fromkeys(request.group_ids)
-    }
-    refusals = [refused(group, DENIED, None) for group in request.group_ids if not may[group]]
-    allowed = [group for group in request.group_ids if may[group]]
-    return after(
-        handle(broker, changed(request, group_ids=allowed), call),
-        lambda response: changed(response, groups=[*refusals, *map(seen, response.groups)]),
-    )
+    return describe_check(handle, broker, request, call, caller, GroupDescription(topics, refused))

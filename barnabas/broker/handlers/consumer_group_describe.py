@@ -8,9 +8,9 @@ from barnabas.broker.groups.coordination import Reply, coordination
 from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.requests.authorized_operations import NOT_ASKED
+from barnabas.broker.requests.described_groups import find_group
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.member import ConsumerMember, Target
-from barnabas.coordinators.groups.replies import not_consumer_group
 from barnabas.model.errors import Code, KafkaError
 from barnabas.wire.messages.consumer_group_describe import (
     Assignment,
@@ -39,19 +39,10 @@ def handle(broker: "GroupsContext", request: ConsumerGroupDescribeRequest, call:
 
 
 def _describe(broker: "GroupsContext", group_id: str, operations: int) -> DescribedGroup:
-    if not group_id:
-        return _without(group_id, Code.INVALID_GROUP_ID, "the group id is empty")
     try:
-        group = coordination(broker).shard_of(group_id).group(group_id)
+        group = find_group(broker, group_id, ConsumerGroup)
     except KafkaError as error:
-        return _without(group_id, error.code, error.detail)
-    if isinstance(group, ConsumerGroup):
-        return _found(broker, group, operations)
-    why = not_consumer_group(group_id, None if group is None else group.type)
-    return _without(group_id, Code.GROUP_ID_NOT_FOUND, why)
-
-
-def _found(broker: "GroupsContext", group: ConsumerGroup, operations: int) -> DescribedGroup:
+        return refused(group_id, error.code, error.detail)
     stored = group.stored
     return DescribedGroup(
         error_code=0,
@@ -96,7 +87,7 @@ def _assignment(broker: "GroupsContext", partitions: Mapping[UUID, Iterable[int]
     )
 
 
-def _without(group_id: str, code: Code, why: str) -> DescribedGroup:
+def refused(group_id: str, code: Code, why: str | None) -> DescribedGroup:
     return DescribedGroup(
         error_code=code,
         error_message=why,

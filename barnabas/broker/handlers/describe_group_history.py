@@ -131,7 +131,7 @@ def _members_of_share_group(group: ShareGroup, now: Now) -> list[GroupHistoryMem
             client_host=member.client_host,
             session_timeout_ms=group.limits.share_session_timeout_ms,
             rebalance_timeout_ms=-1,
-            silent_ms=group.silent_ms(member.id, now),
+            silent_ms=group.sessions.silent_ms(member.id, now),
             awaited=member.epoch != group.stored.target_epoch,
             protocols=[ASSIGNOR],
         )
@@ -148,7 +148,7 @@ def _members_of_streams_group(group: "StreamsGroup", now: Now) -> list[GroupHist
             client_host=member.client_host,
             session_timeout_ms=group.limits.streams_session_timeout_ms,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            silent_ms=group.silent_ms(member.id, now),
+            silent_ms=group.sessions.silent_ms(member.id, now),
             awaited=not member.has_reached(group.stored.target_epoch)
             and member.state is not MemberState.UNRELEASED,
             protocols=[],
@@ -167,7 +167,7 @@ def _members_of_new(group: ConsumerGroup, now: Now) -> list[GroupHistoryMember]:
             client_host=member.client_host,
             session_timeout_ms=group.session_ms(member),
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            silent_ms=group.silent_ms(member.id, now),
+            silent_ms=group.sessions.silent_ms(member.id, now),
             awaited=not member.has_reached(stored.target_epoch)
             and member.state is not MemberState.UNRELEASED,
             protocols=[stored.assignor(None, None, group.limits.consumer_assignors[0])],

@@ -6,6 +6,7 @@ from barnabas.broker.groups.coordination import Reply, coordination
 from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.requests.authorized_operations import NOT_ASKED
+from barnabas.broker.requests.described_groups import find_group
 from barnabas.coordinators.groups.share.group import ASSIGNOR, ShareGroup
 from barnabas.coordinators.groups.share.member import ShareMember
 from barnabas.model.errors import Code, KafkaError
@@ -34,15 +35,10 @@ def handle(broker: "GroupsContext", request: ShareGroupDescribeRequest, call: Ca
 
 
 def _describe(broker: "GroupsContext", group_id: str, operations: int) -> DescribedGroup:
-    if not group_id:
-        return refused(group_id, Code.INVALID_GROUP_ID, "the group id is empty")
     try:
-        group = coordination(broker).shard_of(group_id).group(group_id)
+        group = find_group(broker, group_id, ShareGroup)
     except KafkaError as error:
         return refused(group_id, error.code, error.detail)
-    if not isinstance(group, ShareGroup):
-        why = f"there is no share group {group_id[:300]!r}"
-        return refused(group_id, Code.GROUP_ID_NOT_FOUND, why)
     stored = group.stored
     return DescribedGroup(
         error_code=0,

@@ -7,6 +7,7 @@ from barnabas.broker.groups.coordination import Reply, coordination
 from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.requests.authorized_operations import NOT_ASKED
+from barnabas.broker.requests.described_groups import find_group
 from barnabas.coordinators.groups.streams.group import StreamsGroup
 from barnabas.coordinators.groups.streams.member import StreamsMember
 from barnabas.coordinators.groups.streams.records import RecordedTopicInfo
@@ -43,15 +44,10 @@ def handle(broker: "GroupsContext", request: StreamsGroupDescribeRequest, call: 
 
 
 def _describe(broker: "GroupsContext", group_id: str, operations: int) -> DescribedGroup:
-    if not group_id:
-        return refused(group_id, Code.INVALID_GROUP_ID, "the group id is empty")
     try:
-        group = coordination(broker).shard_of(group_id).group(group_id)
+        group = find_group(broker, group_id, StreamsGroup)
     except KafkaError as error:
         return refused(group_id, error.code, error.detail)
-    if not isinstance(group, StreamsGroup):
-        why = f"there is no streams group {group_id[:300]!r}"
-        return refused(group_id, Code.GROUP_ID_NOT_FOUND, why)
     stored = group.stored
     return DescribedGroup(
         error_code=0,

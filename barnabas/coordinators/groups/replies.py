@@ -8,7 +8,7 @@ Not here: when a request is refused (classic/, consumer/, offsets/).
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from barnabas.model.errors import Code
+from barnabas.model.errors import Code, InvalidRequest
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -65,14 +65,18 @@ _TO_COORDINATORS = {
 }
 
 
-def not_consumer_group(group_id: str, type_: str | None) -> str:
-    """Why a request of the consumer protocol does not find its group; None: there is none."""
+def not_of_kind(
+    kind: str, group_id: str, found: str | None, code: Code = Code.GROUP_ID_NOT_FOUND
+) -> InvalidRequest:
+    """A request for one kind of group has found another kind; None: it has found no group."""
     name = repr(group_id[:300])
-    if type_ == "classic":
-        return f"group {name} uses the classic protocol; this request is of the consumer protocol"
-    if type_ is not None:
-        return f"group {name} is a {type_} group, not a consumer group"
-    return f"there is no group {name}"
+    if found is None:
+        why = f"there is no {kind} group {name}"
+    elif kind == "consumer" and found == "classic":
+        why = f"group {name} uses the classic protocol; this request is of the consumer protocol"
+    else:
+        why = f"group {name} is a {found} group, not a {kind} group"
+    return InvalidRequest(code, why)
 
 
 def join_refused(code: Code, member_id: str = "") -> JoinGroupResponse:

@@ -33,7 +33,10 @@ async def test_the_answer_distinguishes_no_group_from_one_of_the_other_protocol(
 ) -> None:
     await running.create("t")
     await running.ask(FindCoordinatorRequest(coordinator_keys=["c"]), FindCoordinatorResponse)
-    assert await why_not(running, "nobody") == ["there is no group 'nobody'"] * 2
+    assert await why_not(running, "nobody") == [
+        "there is no group 'nobody'",
+        "there is no consumer group 'nobody'",
+    ]
     await running.ask(join_request("c", "", subscription(["t"])), JoinGroupResponse)
     joined = ConsumerGroupHeartbeatRequest(
         group_id="n",

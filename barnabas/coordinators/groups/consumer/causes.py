@@ -31,7 +31,6 @@ def cause_of(
     topics: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
 ) -> RebalanceCause:
     """`topics`: those that were added to the subscription, and those that were dropped."""
-    timers = group.member_timers.get(member.id)
     return RebalanceCause(
         kind,
         member.id,
@@ -42,7 +41,7 @@ def cause_of(
         topics_added=topics[0],
         topics_dropped=topics[1],
         instance=member.instance_id or "",
-        connection="" if timers is None else timers.connection,
+        connection=group.sessions.connection(member.id),
     )
 
 

@@ -82,8 +82,8 @@ def join(
         described, look_again=group.topics_stale, now=now, may_describe=caller.may_describe
     )
     advance(group, step, _owned(subscription, group.topics_port), caller, now)
-    group.stop_timer(JOIN, member_id)
-    group.start_timer(SYNC, member_id, now.ms + max(0, described.rebalance_timeout_ms))
+    group.sessions.stop_timer(JOIN, member_id)
+    group.sessions.start_timer(SYNC, member_id, now.ms + max(0, described.rebalance_timeout_ms))
     response = JoinGroupResponse(
         error_code=0,
         generation_id=step.member.epoch,
@@ -127,7 +127,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now: Now) -> SyncGroup
     if has_new_target and member.state is not MemberState.UNREVOKED:
         _expect_join(group, member, now)
         raise InvalidRequest(Code.REBALANCE_IN_PROGRESS, "there is a new assignment; join again")
-    group.stop_timer(SYNC, member.id)
+    group.sessions.stop_timer(SYNC, member.id)
     group.heard(member, now)
     assigned = {t: tuple(sorted(held)) for t, held in member.assigned.items()}
     return SyncGroupResponse(
@@ -197,8 +197,8 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _expect_join(group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
-    if member.id in group.member_timers and not group.is_timer_set(JOIN, member.id):
-        group.start_timer(JOIN, member.id, now.ms + max(0, member.rebalance_timeout_ms))
+    if member.id in group.sessions and not group.sessions.is_timer_set(JOIN, member.id):
+        group.sessions.start_timer(JOIN, member.id, now.ms + max(0, member.rebalance_timeout_ms))
 
 
 def _classic_member(group: ConsumerGroup, member_id: str, instance: str | None) -> ConsumerMember:

@@ -19,11 +19,12 @@ from barnabas.coordinators.groups.history.rebalance_history import (
     RebalanceHistory,
 )
 from barnabas.coordinators.groups.limits import GroupLimits
+from barnabas.coordinators.groups.member_sessions import MemberSessions
 from barnabas.coordinators.groups.replies import consumer_refused
-from barnabas.coordinators.groups.timer_keys import REVOKE, SESSION, TimerKey
+from barnabas.coordinators.groups.timer_keys import REVOKE, TimerKey
 from barnabas.coordinators.groups.topics import TopicsPort
 from barnabas.coordinators.runtime import Now, ShardReply
-from barnabas.coordinators.timers import Timer, Timers
+from barnabas.coordinators.timers import Timers
 from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -33,23 +34,6 @@ class FirstHeartbeat(NamedTuple):
 
     request: ConsumerGroupHeartbeatRequest
     caller: Caller
-
-
-class MemberTimers:
-    """The timers of one member, and when it was last heard."""
-
-    __slots__ = ("connection", "heard_ms", "others", "session")
-
-    def __init__(self, group: str, member: str) -> None:
-        self.heard_ms = 0
-        self.connection = ""
-        self.session: Timer[TimerKey] = Timer(TimerKey(SESSION, group, member))
-        self.others: dict[str, Timer[TimerKey]] = {}  # by kind, made when first set
-
-    def stop(self) -> None:
-        self.session.stop()
-        for timer in self.others.values():
-            timer.stop()
 
 
 class ConsumerGroup:
@@ -72,12 +56,11 @@ class ConsumerGroup:
         self.history = history
         self.topics_port = topics_port
         self.topics_stale = True  # topics may have changed since the group's epoch
-        self.member_timers: dict[str, MemberTimers] = {}
+        self.sessions = MemberSessions(stored.id, timers)
         self.behind: dict[str, None] = {}  # members that have not reached the target
         self.gathering: tuple[int, int] | None = None  # since when, and the last member's time
         self.first_heartbeats: dict[str, FirstHeartbeat] = {}  # by member
         self.contested: dict[str, RebalanceCause] = {}  # by member: who else has its instance id
-        self._timers = timers
         self._refused: list[ShardReply] = []  # to members that waited for a target
 
     # Views
@@ -112,11 +95,6 @@ class ConsumerGroup:
             return member.classic.session_timeout_ms
         return self.limits.consumer_session_timeout_ms
 
-    def silent_ms(self, member_id: str, now: Now) -> int:
-        """The time since the member was last heard."""
-        timers = self.member_timers.get(member_id)
-        return 0 if timers is None else now.ms - timers.heard_ms
-
     # Start and end
 
     def loaded(self, now: Now) -> None:
@@ -127,9 +105,7 @@ class ConsumerGroup:
 
     def end(self, code: Code) -> None:
         """It was deleted, is coordinated elsewhere, or is about to be read back from the log."""
-        for timers in self.member_timers.values():
-            timers.stop()
-        self.member_timers.clear()
+        self.sessions.end_all()
         for member_id in tuple(self.first_heartbeats):
             self.refuse_waiting(member_id, code)
 
@@ -149,45 +125,24 @@ class ConsumerGroup:
 
     def heard(self, member: ConsumerMember, now: Now) -> None:
         """The member is alive: its session starts again."""
-        timers = self.member_timers.get(member.id)
-        if timers is None:
-            timers = self.member_timers[member.id] = MemberTimers(self.id, member.id)
-        timers.heard_ms = now.ms
         classic = member.classic  # as `session_ms`, without a call: every heartbeat comes here
         session_ms = (
             self.limits.consumer_session_timeout_ms
             if classic is None
             else classic.session_timeout_ms
         )
-        self._timers.set(timers.session, now.ms + session_ms)
+        self.sessions.heard(member.id, session_ms, now)
 
     def watch_revocation(self, member: ConsumerMember, now: Now) -> None:
         """Members of the classic protocol have a deadline for JoinGroup instead."""
         if member.state is MemberState.UNREVOKED and member.classic is None:
-            self.start_timer(REVOKE, member.id, now.ms + max(0, member.rebalance_timeout_ms))
+            deadline = now.ms + max(0, member.rebalance_timeout_ms)
+            self.sessions.start_timer(REVOKE, member.id, deadline)
         else:
-            self.stop_timer(REVOKE, member.id)
-
-    def start_timer(self, kind: str, member_id: str, at: int) -> None:
-        timers = self.member_timers[member_id].others
-        timer = timers.get(kind)
-        if timer is None:
-            timer = timers[kind] = Timer(TimerKey(kind, self.id, member_id))
-        self._timers.set(timer, at)
-
-    def stop_timer(self, kind: str, member_id: str) -> None:
-        timer = self.member_timers[member_id].others.get(kind)
-        if timer is not None:
-            timer.stop()
-
-    def is_timer_set(self, kind: str, member_id: str) -> bool:
-        timer = self.member_timers[member_id].others.get(kind)
-        return timer is not None and timer.at is not None
+            self.sessions.stop_timer(REVOKE, member.id)
 
     def drop_member(self, member_id: str) -> None:
         """The member is out: stop its timers, and refuse its first heartbeat if it waits."""
         self.refuse_waiting(member_id, Code.UNKNOWN_MEMBER_ID)
         self.contested.pop(member_id, None)
-        timers = self.member_timers.pop(member_id, None)
-        if timers is not None:
-            timers.stop()
+        self.sessions.end(member_id)

@@ -106,7 +106,7 @@ def heartbeat(
         # An earlier first heartbeat of the same member: it has joined again since.
         group.refuse_waiting(member_id, Code.COORDINATOR_NOT_AVAILABLE)
         group.first_heartbeats[member_id] = FirstHeartbeat(request, caller)
-        group.start_timer(TARGET, member_id, now.ms + gathering.wait_ms(group, now))
+        group.sessions.start_timer(TARGET, member_id, now.ms + gathering.wait_ms(group, now))
         return step.records, None
     return step.records, _response(group, step, request, owned, now)
 
@@ -120,7 +120,7 @@ def target_due(
         return [], ()
     left_ms = gathering.wait_ms(group, now)
     if group.gathering is not None and left_ms > 0:
-        group.start_timer(TARGET, member_id, now.ms + left_ms)
+        group.sessions.start_timer(TARGET, member_id, now.ms + left_ms)
         return [], ()
     del group.first_heartbeats[member_id]
     try:
@@ -189,7 +189,7 @@ def advance(
         group.drop_member(step.replaced.id)
     member = step.member
     group.heard(member, now)
-    group.member_timers[member.id].connection = caller.connection
+    group.sessions.connected(member.id, caller.connection)
     if member != step.began or step.is_new:
         group.watch_revocation(member, now)
     report_step(group, step, now)

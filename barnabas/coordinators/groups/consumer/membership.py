@@ -35,8 +35,7 @@ _LATE = {
 def expired(group: ConsumerGroup, kind: str, member_id: str, now: Now) -> ConsumerMember | None:
     """A timer has fired: the member that must be removed, if it must."""
     member = group.stored.members.get(member_id)
-    timers = group.member_timers.get(member_id)
-    if member is None or timers is None or kind == TARGET:
+    if member is None or member_id not in group.sessions or kind == TARGET:
         return None
     if kind == REVOKE and member.state is not MemberState.UNREVOKED:
         return None
@@ -44,7 +43,8 @@ def expired(group: ConsumerGroup, kind: str, member_id: str, now: Now) -> Consum
     late = _LATE.get(kind)
     if late is None:
         late = CauseKind.LATE_HEARTBEAT
-        allowed_ms, waited_ms = group.session_ms(member), now.ms - timers.heard_ms
+        allowed_ms = group.session_ms(member)
+        waited_ms = group.sessions.silent_ms(member_id, now)
     cause = cause_of(group, late, member)
     group.history.happened(replace(cause, waited_ms=waited_ms, allowed_ms=allowed_ms), now)
     return member
@@ -74,8 +74,8 @@ def away(group: ConsumerGroup, member: ConsumerMember) -> list[ConsumerRecord]:
     """A static member leaves for a while: it keeps its partitions until its session ends."""
     held = {t: dict.fromkeys(partitions, 0) for t, partitions in member.assigned.items()}
     gone_away = replace(member, epoch=AWAY, assigned=held, revoking={})
-    if member.id in group.member_timers:
-        group.stop_timer(REVOKE, member.id)
+    if member.id in group.sessions:
+        group.sessions.stop_timer(REVOKE, member.id)
     return [gone_away.assignment_record(group.id)]
 
 

@@ -20,7 +20,7 @@ from barnabas.coordinators.groups.history.rebalance_history import CauseKind, Re
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.migration import downgrade, upgrade
 from barnabas.coordinators.groups.records import GroupRecord, Record
-from barnabas.coordinators.groups.replies import consumer_refused, not_consumer_group
+from barnabas.coordinators.groups.replies import consumer_refused, not_of_kind
 from barnabas.coordinators.groups.share.group import ShareGroup
 from barnabas.coordinators.groups.state import ShardState, reply
 from barnabas.coordinators.groups.subscription import CONSUMER
@@ -120,9 +120,7 @@ def _first_heartbeat(
     """The group is not active, does not exist, or is a classic one."""
     found = state.find(request.group_id)
     if isinstance(found, ShareGroup) or (found is not None and found.type == "streams"):
-        raise InvalidRequest(
-            Code.GROUP_ID_NOT_FOUND, not_consumer_group(request.group_id, found.type)
-        )
+        raise not_of_kind("consumer", request.group_id, found.type)
     if isinstance(found, ConsumerGroup):
         records, response = heartbeats.heartbeat(found, request, caller, uuid, now)
         return Outcome(tuple(records), _answers(found, caller, response), found.id)
@@ -130,10 +128,9 @@ def _first_heartbeat(
         # Clients stop for good when their group is not found. A member that was disconnected while
         # its group became a classic one is told to rejoin, which turns the group again.
         may_rejoin = found is not None and state.limits.consumer_upgrade
-        raise InvalidRequest(
-            Code.UNKNOWN_MEMBER_ID if may_rejoin else Code.GROUP_ID_NOT_FOUND,
-            not_consumer_group(request.group_id, None if found is None else found.type),
-        )
+        code = Code.UNKNOWN_MEMBER_ID if may_rejoin else Code.GROUP_ID_NOT_FOUND
+        kind = None if found is None else found.type
+        raise not_of_kind("consumer", request.group_id, kind, code)
     before: list[Record] = []
     stored = StoredConsumerGroup(request.group_id)
     if found is not None:
@@ -192,10 +189,7 @@ def _leave(
 ) -> Outcome[Record]:
     group = state.find(request.group_id)
     if not isinstance(group, ConsumerGroup):
-        raise InvalidRequest(
-            Code.GROUP_ID_NOT_FOUND,
-            not_consumer_group(request.group_id, None if group is None else group.type),
-        )
+        raise not_of_kind("consumer", request.group_id, None if group is None else group.type)
     member = membership.leaving(group, request)
     response = ConsumerGroupHeartbeatResponse(
         error_code=0,

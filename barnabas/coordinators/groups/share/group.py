@@ -8,9 +8,9 @@ Not here: what a heartbeat does (heartbeats.py), other operations (operations.py
 
 from typing import Literal
 
-from barnabas.coordinators.groups.consumer.group import MemberTimers
 from barnabas.coordinators.groups.history.rebalance_history import RebalanceHistory
 from barnabas.coordinators.groups.limits import GroupLimits
+from barnabas.coordinators.groups.member_sessions import MemberSessions
 from barnabas.coordinators.groups.share.state_partitions import SharePartitionId
 from barnabas.coordinators.groups.share.stored import ShareGroupState, StoredShareGroup
 from barnabas.coordinators.groups.timer_keys import TimerKey
@@ -46,9 +46,8 @@ class ShareGroup:
         self.asked: dict[SharePartitionId, int] = {}  # initialization under way: since when
         self.retry_ms = 0  # after a failure: not before
         self.altered = False  # its offsets are being changed: nobody may join
-        self.member_timers: dict[str, MemberTimers] = {}
+        self.sessions = MemberSessions(stored.id, timers)
         self.behind: dict[str, None] = {}  # members that have not reached the target
-        self._timers = timers
 
     # Views
 
@@ -75,11 +74,6 @@ class ShareGroup:
     def subscribes_to(self, topic: str) -> bool:
         return topic in self.stored.by_topic
 
-    def silent_ms(self, member_id: str, now: Now) -> int:
-        """The time since the member was last heard."""
-        timers = self.member_timers.get(member_id)
-        return 0 if timers is None else now.ms - timers.heard_ms
-
     # Start and end
 
     def loaded(self, now: Now) -> None:
@@ -89,9 +83,7 @@ class ShareGroup:
 
     def end(self, code: Code) -> None:
         """It was deleted, is coordinated elsewhere, or is about to be read back from the log."""
-        for timers in self.member_timers.values():
-            timers.stop()
-        self.member_timers.clear()
+        self.sessions.end_all()
 
     def take_refused(self) -> tuple[ShardReply, ...]:
         """No request waits for others."""
@@ -101,14 +93,8 @@ class ShareGroup:
 
     def heard(self, member_id: str, now: Now) -> None:
         """The member is alive: its session starts again."""
-        timers = self.member_timers.get(member_id)
-        if timers is None:
-            timers = self.member_timers[member_id] = MemberTimers(self.id, member_id)
-        timers.heard_ms = now.ms
-        self._timers.set(timers.session, now.ms + self.limits.share_session_timeout_ms)
+        self.sessions.heard(member_id, self.limits.share_session_timeout_ms, now)
 
     def drop_member(self, member_id: str) -> None:
         self.behind.pop(member_id, None)
-        timers = self.member_timers.pop(member_id, None)
-        if timers is not None:
-            timers.stop()
+        self.sessions.end(member_id)

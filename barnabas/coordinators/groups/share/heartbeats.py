@@ -139,7 +139,7 @@ def heartbeat(
         records.append(member.assignment_record(group.id))
     group.topics_stale = False
     group.heard(member.id, now)
-    group.member_timers[member.id].connection = caller.connection
+    group.sessions.connected(member.id, caller.connection)
     _report(group, began, member, is_new, bumped, resubscribed, now)
     if targets is not None:
         report_targets(group, targets, epoch, now)
@@ -297,8 +297,7 @@ def target_records(
 
 
 def cause_of(group: ShareGroup, kind: CauseKind, member: ShareMember) -> RebalanceCause:
-    timers = group.member_timers.get(member.id)
-    connection = "" if timers is None else timers.connection
+    connection = group.sessions.connection(member.id)
     return RebalanceCause(
         kind, member.id, member.client_id, member.client_host, connection=connection
     )

@@ -12,7 +12,7 @@ from barnabas.coordinators.caller import Caller
 from barnabas.coordinators.groups.history.rebalance_history import CauseKind, RebalanceCause
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.records import Record
-from barnabas.coordinators.groups.replies import share_refused
+from barnabas.coordinators.groups.replies import not_of_kind, share_refused
 from barnabas.coordinators.groups.share import heartbeats
 from barnabas.coordinators.groups.share.group import ShareGroup
 from barnabas.coordinators.groups.share.member import (
@@ -66,10 +66,7 @@ def share_group(state: ShardState, group_id: str, *, create: bool = False) -> Sh
         return group
     if group is None and create:
         return state.new_share_group(StoredShareGroup(group_id))
-    why = f"there is no share group {group_id[:300]!r}"
-    if group is not None:
-        why = f"group {group_id[:300]!r} is a {group.type} group, not a share group"
-    raise InvalidRequest(Code.GROUP_ID_NOT_FOUND, why)
+    raise not_of_kind("share", group_id, None if group is None else group.type)
 
 
 def _check_request(limits: GroupLimits, request: ShareGroupHeartbeatRequest) -> None:
@@ -126,7 +123,7 @@ def session_over(group: ShareGroup, member_id: str, now: Now) -> Outcome[Record]
         return Outcome()
     cause = replace(
         heartbeats.cause_of(group, CauseKind.LATE_HEARTBEAT, member),
-        waited_ms=group.silent_ms(member_id, now),
+        waited_ms=group.sessions.silent_ms(member_id, now),
         allowed_ms=group.limits.share_session_timeout_ms,
     )
     group.history.happened(cause, now)

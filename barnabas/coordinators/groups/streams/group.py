@@ -9,7 +9,6 @@ Not here: what a heartbeat does (heartbeats.py), other operations (operations.py
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
-from barnabas.coordinators.groups.consumer.group import MemberTimers
 from barnabas.coordinators.groups.consumer.membership import COMMIT_WITH_EPOCH_SINCE
 from barnabas.coordinators.groups.consumer.states import MemberState
 from barnabas.coordinators.groups.history.rebalance_history import (
@@ -18,6 +17,7 @@ from barnabas.coordinators.groups.history.rebalance_history import (
     RebalanceHistory,
 )
 from barnabas.coordinators.groups.limits import GroupLimits
+from barnabas.coordinators.groups.member_sessions import MemberSessions
 from barnabas.coordinators.groups.streams.member import StreamsMember
 from barnabas.coordinators.groups.streams.stored import StoredStreamsGroup, StreamsGroupState
 from barnabas.coordinators.groups.streams.topics import ConfiguredTopology
@@ -25,7 +25,7 @@ from barnabas.coordinators.groups.streams.topology import source_topics
 from barnabas.coordinators.groups.timer_keys import REVOKE, TimerKey
 from barnabas.coordinators.groups.topics import TopicsPort
 from barnabas.coordinators.runtime import Now, ShardReply
-from barnabas.coordinators.timers import Timer, Timers
+from barnabas.coordinators.timers import Timers
 from barnabas.model.errors import Code
 from barnabas.model.ids import TopicPartition
 
@@ -58,9 +58,8 @@ class StreamsGroup:
         # Who knows the endpoints of this epoch. After a restart nobody does, whatever number it
         # sends: epochs begin again.
         self.informed: set[str] = set()
-        self.member_timers: dict[str, MemberTimers] = {}
+        self.sessions = MemberSessions(stored.id, timers)
         self.behind: dict[str, None] = {}  # members that have not reached the target
-        self._timers = timers
 
     # Views
 
@@ -106,11 +105,6 @@ class StreamsGroup:
                 count = 0 if topic is None else topic.partitions
                 yield from (TopicPartition(name, number) for number in numbers if number < count)
 
-    def silent_ms(self, member_id: str, now: Now) -> int:
-        """The time since the member was last heard."""
-        timers = self.member_timers.get(member_id)
-        return 0 if timers is None else now.ms - timers.heard_ms
-
     def cause(
         self,
         kind: CauseKind,
@@ -119,7 +113,6 @@ class StreamsGroup:
         waited_ms: int = 0,
         allowed_ms: int = 0,
     ) -> RebalanceCause:
-        timers = self.member_timers.get(member.id)
         return RebalanceCause(
             kind,
             member.id,
@@ -127,7 +120,7 @@ class StreamsGroup:
             member.client_host,
             waited_ms=waited_ms,
             allowed_ms=allowed_ms,
-            connection="" if timers is None else timers.connection,
+            connection=self.sessions.connection(member.id),
         )
 
     # Start and end
@@ -140,9 +133,7 @@ class StreamsGroup:
 
     def end(self, code: Code) -> None:
         """It was deleted, is coordinated elsewhere, or is about to be read back from the log."""
-        for timers in self.member_timers.values():
-            timers.stop()
-        self.member_timers.clear()
+        self.sessions.end_all()
 
     def take_refused(self) -> tuple[ShardReply, ...]:
         """No request waits for others."""
@@ -152,30 +143,20 @@ class StreamsGroup:
 
     def heard(self, member_id: str, now: Now) -> None:
         """The member is alive: its session starts again."""
-        timers = self.member_timers.get(member_id)
-        if timers is None:
-            timers = self.member_timers[member_id] = MemberTimers(self.id, member_id)
-        timers.heard_ms = now.ms
-        self._timers.set(timers.session, now.ms + self.limits.streams_session_timeout_ms)
+        self.sessions.heard(member_id, self.limits.streams_session_timeout_ms, now)
 
     def watch_revocation(self, member: StreamsMember, now: Now) -> None:
         """A member that must release tasks has its rebalance timeout for it."""
-        others = self.member_timers[member.id].others
-        timer = others.get(REVOKE)
-        if member.state is not MemberState.UNREVOKED:
-            if timer is not None:
-                timer.stop()
-            return
-        if timer is None:
-            timer = others[REVOKE] = Timer(TimerKey(REVOKE, self.id, member.id))
-        self._timers.set(timer, now.ms + max(0, member.rebalance_timeout_ms))
+        if member.state is MemberState.UNREVOKED:
+            deadline = now.ms + max(0, member.rebalance_timeout_ms)
+            self.sessions.start_timer(REVOKE, member.id, deadline)
+        else:
+            self.sessions.stop_timer(REVOKE, member.id)
 
     def drop_member(self, member_id: str) -> None:
         self.behind.pop(member_id, None)
         self.informed.discard(member_id)
-        timers = self.member_timers.pop(member_id, None)
-        if timers is not None:
-            timers.stop()
+        self.sessions.end(member_id)
 
     # Offsets
 

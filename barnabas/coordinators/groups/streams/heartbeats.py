@@ -83,7 +83,7 @@ def heartbeat(
     step.retarget(configured, now)
     step.reconcile(owned)
     response = _finish(group, step, request, owned, now)
-    group.member_timers[described.id].connection = caller.connection
+    group.sessions.connected(described.id, caller.connection)
     return step.records, response
 
 

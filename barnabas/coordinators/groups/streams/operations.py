@@ -12,7 +12,7 @@ from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.history.rebalance_history import CauseKind
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.coordinators.groups.records import GroupRecord, Record
-from barnabas.coordinators.groups.replies import streams_refused
+from barnabas.coordinators.groups.replies import not_of_kind, streams_refused
 from barnabas.coordinators.groups.state import ShardState, reply
 from barnabas.coordinators.groups.streams import heartbeats
 from barnabas.coordinators.groups.streams.group import StreamsGroup
@@ -61,7 +61,7 @@ def _heartbeat(
         records, response = heartbeats.heartbeat(found, request, caller, now)
         return Outcome(tuple(records), (ShardReply(caller.token, response),), found.id)
     if not joins or (found is not None and not _may_be_replaced(found)):
-        raise _not_found(request.group_id, None if found is None else found.type)
+        raise not_of_kind("streams", request.group_id, None if found is None else found.type)
     group = state.new_streams_group(StoredStreamsGroup(request.group_id))
     records, response = heartbeats.heartbeat(group, request, caller, now)
     before: list[Record] = []
@@ -77,13 +77,6 @@ def _heartbeat(
 
 def _may_be_replaced(found: object) -> bool:
     return isinstance(found, ClassicGroup) and found.is_idle
-
-
-def _not_found(group_id: str, type_: str | None) -> InvalidRequest:
-    why = f"there is no streams group {group_id[:300]!r}"
-    if type_ is not None:
-        why = f"group {group_id[:300]!r} is a {type_} group, not a streams group"
-    return InvalidRequest(Code.GROUP_ID_NOT_FOUND, why)
 
 
 def _check_request(limits: GroupLimits, request: StreamsGroupHeartbeatRequest) -> None:
@@ -143,7 +136,7 @@ def _leave(
 ) -> Outcome[Record]:
     group = state.find(request.group_id)
     if not isinstance(group, StreamsGroup):
-        raise _not_found(request.group_id, None if group is None else group.type)
+        raise not_of_kind("streams", request.group_id, None if group is None else group.type)
     member = group.stored.members.get(request.member_id)
     if member is None:
         raise InvalidRequest(
@@ -174,7 +167,7 @@ def expired(group: StreamsGroup, kind: str, member_id: str, now: Now) -> Outcome
     cause = group.cause(
         CauseKind.LATE_HEARTBEAT,
         member,
-        waited_ms=group.silent_ms(member_id, now),
+        waited_ms=group.sessions.silent_ms(member_id, now),
         allowed_ms=group.limits.streams_session_timeout_ms,
     )
     if kind == REVOKE:
