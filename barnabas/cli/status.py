@@ -70,6 +70,6 @@ def command(ctx: click.Context, output: str) -> None:
     for row in throttled[:_SHOWN_MAX]:
         click.echo(
             f"{row['entity']} is over {row['quota']}={row['limit']:.15g} of {row['source']}: in the"
-            f" last minute told {row['times']} times to wait, {row['wait_ms'] / 1000:.1f} s in"
+            f" last minute delayed {row['times']} times, {row['wait_ms'] / 1000:.1f} s in"
             f" total, by broker {row['broker']}"
         )

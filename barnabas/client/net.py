@@ -83,7 +83,7 @@ class SharedTask(Protocol[T]):
         ...
 
     def cancel(self) -> None:
-        """Whoever waits for it gets NETWORK_EXCEPTION."""
+        """All callers that wait for it get NETWORK_EXCEPTION."""
         ...
 
 

@@ -296,7 +296,7 @@ class History:
         owners: dict[Any, str] = {}
         for member in self.members:
             machine = member.machine
-            if machine.standing is None or machine.standing.member_id not in known:
+            if machine.identity is None or machine.identity.member_id not in known:
                 continue
             if machine._gone is not None:
                 continue  # it has heard that it lost them, and tells its reader next

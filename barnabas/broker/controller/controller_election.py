@@ -76,7 +76,7 @@ class ControllerElection:
         self._look_again = False
         self._again_ms = AGAIN_MS
         self._resting: asyncio.TimerHandle | None = None  # until it stands again
-        self._standing: asyncio.Future[None] | None = None
+        self._election: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self.controller: BrokerId | None = None
@@ -144,11 +144,11 @@ class ControllerElection:
         self._stopped = False
         self._keeper = keeper
         self.controller = None
-        standing = self._standing = self._broker.loop.create_future()
+        election = self._election = self._broker.loop.create_future()
         self._look()
         if self._timer is None:
             self._timer = self._broker.loop.call_later(LOOK_S, self._look_unasked)
-        await standing
+        await election
 
     def heard(self, news: Event | SessionState) -> None:
         """An event of the session. Events of other paths are ignored."""
@@ -176,8 +176,8 @@ class ControllerElection:
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
-        if self._standing is not None:
-            self._standing.cancel()
+        if self._election is not None:
+            self._election.cancel()
         if active and keeper is not None:
             await self._in_thread(lambda: give_up(keeper))
 
@@ -186,8 +186,8 @@ class ControllerElection:
     def _expired(self) -> None:
         """Nothing more can be done in this session."""
         self._keeper = None
-        if self._standing is not None and not self._standing.done():
-            self._standing.set_exception(SessionExpired("the session expired before an election"))
+        if self._election is not None and not self._election.done():
+            self._election.set_exception(SessionExpired("the session expired before an election"))
 
     def _look(self) -> None:
         """Read who is controller; if there is none, try to become it."""
@@ -252,8 +252,8 @@ class ControllerElection:
             )
         elif holding and found.controller != self._broker.id:
             self._resign(f"broker {found.controller} is controller")
-        if self._standing is not None and not self._standing.done():
-            self._standing.set_result(None)
+        if self._election is not None and not self._election.done():
+            self._election.set_result(None)
 
     def _new_machine(self, epoch: int) -> Controller:
         config = self._broker.config

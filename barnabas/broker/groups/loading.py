@@ -31,7 +31,7 @@ class GroupLoading:
         self._shards = shards
         self._runtime = shards.runtime
         self._waiting: dict[int, Partition] = {}
-        self._doomed: dict[int, PendingOffsetDeletions] = {}  # by shard
+        self._pending: dict[int, PendingOffsetDeletions] = {}  # by shard
         self.task: asyncio.Task[None] | None = None
 
     def add(self, index: int, partition: Partition) -> None:
@@ -41,15 +41,15 @@ class GroupLoading:
 
     def drop(self, index: int) -> None:
         self._waiting.pop(index, None)
-        self._doomed.pop(index, None)
+        self._pending.pop(index, None)
 
     def doom(self, index: int, topic: str, end: int) -> None:
         """Remove offsets of a deleted topic, committed below `end`, before the shard answers."""
-        self._doomed.setdefault(index, PendingOffsetDeletions()).add(topic, end)
+        self._pending.setdefault(index, PendingOffsetDeletions()).add(topic, end)
 
     def stop(self) -> None:
         self._waiting.clear()
-        self._doomed.clear()
+        self._pending.clear()
         if self.task is not None:
             self.task.cancel()
             self.task = None
@@ -70,9 +70,9 @@ class GroupLoading:
                 self._shards.not_loaded(index, error)
                 continue
             shards += 1
-            doomed = self._doomed.pop(index, None)
-            if doomed is not None and doomed.ends and doomed.written:
-                await self._broker.catalog.offsets_forgotten(index, doomed.ends)
+            pending = self._pending.pop(index, None)
+            if pending is not None and pending.ends and pending.written:
+                await self._broker.catalog.offsets_forgotten(index, pending.ends)
         self.task = None
         if shards:
             ms = clock.monotonic_ms() - began_ms
@@ -82,7 +82,7 @@ class GroupLoading:
         """Replay one log from its start; returns its number of records."""
         runtime = self._runtime
         shard = runtime.any_shard(index)
-        doomed = self._doomed.setdefault(index, PendingOffsetDeletions())
+        pending = self._pending.setdefault(index, PendingOffsetDeletions())
         end, count = partition.log.end_offset, 0
 
         async def pause() -> None:
@@ -91,17 +91,17 @@ class GroupLoading:
 
         stored = stored_batches(self._broker, runtime, index, partition, end, LOAD_BYTES)
         async for header, batch in stored:
-            if header.base_offset >= doomed.next_end:
-                for _ in doomed.reached(header.base_offset, shard):
+            if header.base_offset >= pending.next_end:
+                for _ in pending.reached(header.base_offset, shard):
                     await pause()
             runtime.load(index, batch, header)
             count += header.record_count
-        while not doomed.over:  # more may be deleted while tombstones are written
-            for _ in doomed.reached(INT64_MAX, shard):
+        while not pending.over:  # more may be deleted while tombstones are written
+            for _ in pending.reached(INT64_MAX, shard):
                 await pause()
-            for records in doomed.tombstones(shard):
+            for records in pending.tombstones(shard):
                 if not self.forget(index, records):
-                    doomed.written = False
+                    pending.written = False
                 await pause()
         self._shards.finish_loading(index, end)
         return count

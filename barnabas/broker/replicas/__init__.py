@@ -14,7 +14,7 @@ follower_sessions: fetch requests of followers, and replies to them
 follower_positions: a follower's position in one partition
 isr_proposals: AlterPartition: in-sync sets proposed to the controller (when to propose:
     replication/leader.py)
-failed_log_dirs: reports to the controller which replicas were on a failed disk
+failure_reports: reports to the controller which replicas were on a failed disk
 logs: which log a replica gets, and what becomes of logs without a replica
 throttles: which replicas are throttled, and by how much
 """

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.catalog_interface import log_config
 from barnabas.broker.partition import Partition
-from barnabas.broker.replicas import failed_log_dirs
+from barnabas.broker.replicas import failure_reports
 from barnabas.broker.replicas.fetchers import Fetchers
 from barnabas.broker.replicas.follower_sessions import ReplicaSessions
 from barnabas.broker.replicas.incomplete import IncompleteReplicas
@@ -325,7 +325,7 @@ class Replicas:
         """The controller elects other leaders for these partitions."""
         self.fetchers.sweep()
         if names and self._timer is not None:
-            self.fetchers.spawn(failed_log_dirs.report(self._broker, self._cluster, names))
+            self.fetchers.spawn(failure_reports.report(self._broker, self._cluster, names))
 
     # StopReplica
 

@@ -66,7 +66,9 @@ class _Mutations:
             self._quotas.throttled(QuotaKind.MUTATION, self._usage.limit, call, self._wait_ms)
         if refused:
             request = changed(request, **{field: allowed})
-        return after(handle(self._broker, request, call), lambda done: self._told(done, refused))
+        return after(
+            handle(self._broker, request, call), lambda done: self._finished(done, refused)
+        )
 
     def _admits(self, partitions: int) -> bool:
         bucket, limit = self._usage.bucket, self._usage.limit.value
@@ -102,7 +104,7 @@ class _Mutations:
             found = topics.get(topic.name) if topic.name else topics.by_id(topic.topic_id)
         return 0 if found is None else len(found.partitions)
 
-    def _told(self, response: Any, refused: list[Any]) -> Any:
+    def _finished(self, response: Any, refused: list[Any]) -> Any:
         field = "results" if self._key == CREATE_PARTITIONS else None
         field = field or ("responses" if self._key == DELETE_TOPICS else "topics")
         results = [*getattr(response, field), *(self._refusal(topic) for topic in refused)]

@@ -13,7 +13,7 @@ from barnabas.broker.net.deferred_reply import DeferredReply
 from barnabas.broker.role import Role
 from barnabas.broker.share.partitions import LoadedShare
 from barnabas.broker.share.service import ShareService
-from barnabas.coordinators.share.acknowledging import AckBatch, ack_ranges
+from barnabas.coordinators.share.acknowledge_ranges import AckBatch, ack_ranges
 from barnabas.coordinators.share.keys import SharePartitionKey, StateKey
 from barnabas.coordinators.share.sessions import SessionKey
 from barnabas.model.errors import Code, InvalidRequest, KafkaError, Retriable
@@ -51,12 +51,12 @@ def acknowledge(
             deferred.set(results)
 
     def done(key: SharePartitionKey) -> Callable[[Code], None]:
-        def told(code: Code) -> None:
+        def finished(code: Code) -> None:
             results[key] = code
             waiting.discard(key)
             finish()
 
-        return told
+        return finished
 
     now = service.now()
     for key, batches in dict(asked).items():  # of a partition that is named twice, the last

@@ -25,16 +25,16 @@ class AsyncioWakeUp:
     """See client/net.py."""
 
     def __init__(self) -> None:
-        self._rung = False
+        self._notified = False
         self._waiter: asyncio.Future[None] | None = None
 
     def notify(self) -> None:
-        self._rung = True
+        self._notified = True
         self._wake()
 
     async def wait(self, answers: Sequence[PendingResponse[ProtocolMessage]], ms: int) -> None:
-        if ms <= 0 or self._rung or any(answer.done() for answer in answers):
-            self._rung = False
+        if ms <= 0 or self._notified or any(answer.done() for answer in answers):
+            self._notified = False
             await asyncio.sleep(0)
             return
         loop = asyncio.get_running_loop()
@@ -50,7 +50,7 @@ class AsyncioWakeUp:
             for future in futures:
                 future.remove_done_callback(self._wake)
             self._waiter = None
-            self._rung = False
+            self._notified = False
 
     def _wake(self, _: object = None) -> None:
         if self._waiter is not None and not self._waiter.done():

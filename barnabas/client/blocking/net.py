@@ -19,7 +19,7 @@ from barnabas.wire.codec import ProtocolMessage
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_SLICE_S = 0.1  # how soon a wait sees a bell that another thread rang
+_SLICE_S = 0.1  # how soon a wait sees that another thread has notified it
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -42,21 +42,21 @@ class ThreadWakeUp:
     """See client/net.py."""
 
     def __init__(self) -> None:
-        self._rung = False
+        self._notified = False
 
     def notify(self) -> None:
-        self._rung = True
+        self._notified = True
 
     async def wait(self, answers: Sequence[AnyAnswer[ProtocolMessage]], ms: int) -> None:
         ours = [answer for answer in answers if isinstance(answer, BlockingResponse)]
         deadline = time.monotonic() + ms / 1000
-        while not self._rung and not any(answer.done() for answer in ours):
+        while not self._notified and not any(answer.done() for answer in ours):
             remaining = deadline - time.monotonic()
             # Another thread may take answers in, or wake this one: no wait is a long one.
             take_in(ours, max(0, min(remaining, _SLICE_S)))
             if remaining <= 0:
                 break
-        self._rung = False
+        self._notified = False
 
 
 class ThreadFlow:
@@ -125,7 +125,7 @@ class ThreadTask:
                 await flow()
                 return True
             self._thread = threading.Thread(
-                target=self._run, args=(flow,), name="barnabas-errand", daemon=True
+                target=self._run, args=(flow,), name="barnabas-task", daemon=True
             )
             self._thread.start()
         wait_s = None if until is None else max(0, until - time.monotonic_ns() // 1_000_000) / 1000

@@ -44,7 +44,7 @@ Ready = tuple[int, int]  # a socket and what poll() says of it
 
 
 class SenderWait(NamedTuple):
-    """What to wait for: answers at these sockets, room in some, the bell, or so long."""
+    """What to wait for: answers at these sockets, room in some, a notification, or so long."""
 
     sockets: Sequence[int]
     unsent: Sequence[int]  # of these sockets, those that have more to send
@@ -71,8 +71,8 @@ class SocketWakeUp:
     """Wakes a thread that waits for sockets."""
 
     def __init__(self) -> None:
-        self._listens, self._rings = os.pipe()
-        os.set_blocking(self._rings, False)
+        self._pipe_read, self._pipe_write = os.pipe()
+        os.set_blocking(self._pipe_write, False)
         # The garbage collector may call this on a thread that is in it.
         self._lock = threading.RLock()
         self._closed = False
@@ -82,27 +82,27 @@ class SocketWakeUp:
             if self._closed:
                 return  # its descriptor may be another file's by now
             try:
-                os.write(self._rings, b"!")
+                os.write(self._pipe_write, b"!")
             except BlockingIOError:
-                pass  # it rings already
+                pass  # the thread is already notified
 
     def wait(self, rest: SenderWait) -> list[Ready]:
-        """The sockets that have something, or room, after the bell, or the time."""
+        """The sockets that have something, or room, after a notification, or the time."""
         poller = select.poll()
-        for descriptor in (self._listens, *rest.sockets):
+        for descriptor in (self._pipe_read, *rest.sockets):
             poller.register(descriptor, select.POLLIN)
         for descriptor in rest.unsent:
             poller.modify(descriptor, select.POLLIN | select.POLLOUT)
         ready = poller.poll(rest.wait_s * 1000)
-        if any(descriptor == self._listens for descriptor, _ in ready):
-            os.read(self._listens, 4096)
+        if any(descriptor == self._pipe_read for descriptor, _ in ready):
+            os.read(self._pipe_read, 4096)
         return ready
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            os.close(self._listens)
-            os.close(self._rings)
+            os.close(self._pipe_read)
+            os.close(self._pipe_write)
 
 
 class Sender:
@@ -133,7 +133,7 @@ class Sender:
         self._down_until: dict[int, int] = {}
         self._looked_at = 0  # when it was last asked what is due
         self._asleep = False
-        self._rung = False  # while it was awake
+        self._notified = False  # while it was awake
         self.wake_up: SocketWakeUp | None = None
         self.stopping = False  # set under the lock, and then it does not rest any more
 
@@ -142,7 +142,7 @@ class Sender:
             self._asleep = False
             self.wake_up.notify()
         else:
-            self._rung = True
+            self._notified = True
 
     @property
     def adding(self) -> bool:
@@ -152,7 +152,7 @@ class Sender:
     def due(self) -> bool:
         """Do what is due; False: nothing was."""
         with self._changed:
-            self._asleep = self._rung = False
+            self._asleep = self._notified = False
             if self._failure is not None:
                 raise self._failure
             self._looked_at = now = now_ms()
@@ -182,11 +182,11 @@ class Sender:
             deadlines += [at for at in waits if at > self._looked_at]
             connections = {sent.connection: None for sent in self._sent}
             lost = any(each.closed for each in connections)  # and its requests must be failed
-            rung = self._rung or self.stopping or lost
-            self._asleep = not rung
+            notified = self._notified or self.stopping or lost
+            self._asleep = not notified
         sockets = [each.fileno() for each in connections if not each.closed]
         unsent = [each.fileno() for each in connections if each.unsent]
-        if rung:
+        if notified:
             return SenderWait(sockets, unsent, 0)
         if not deadlines:
             return SenderWait(sockets, unsent, _SLEEP_S_MAX)

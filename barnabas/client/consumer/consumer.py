@@ -145,14 +145,14 @@ class Consumer(MessageStream[K, V]):
     @property
     def member_id(self) -> str:
         """Empty while not a member."""
-        standing = self._standing()
-        return standing.member_id if standing else ""
+        identity = self._identity()
+        return identity.member_id if identity else ""
 
     @property
     def generation(self) -> int:
         """Of the group, or the epoch of this member; -1 while not a member."""
-        standing = self._standing()
-        return standing.generation if standing else -1
+        identity = self._identity()
+        return identity.generation if identity else -1
 
     # --- the group between polls ---
 
@@ -179,25 +179,25 @@ class Consumer(MessageStream[K, V]):
         member = self._member
         return None if member is None else lambda: member.answers
 
-    def _standing(self) -> CommitterIdentity | None:
-        return self._member.standing if self._member is not None else None
+    def _identity(self) -> CommitterIdentity | None:
+        return self._member.identity if self._member is not None else None
 
     def _commits_as(self) -> CommitterIdentity | None:
         """Refuses a commit of a non-member: an empty group would accept it."""
-        standing = self._standing()
-        if standing is None:
+        identity = self._identity()
+        if identity is None:
             raise Fenced(
                 Code.UNKNOWN_MEMBER_ID,
                 f"group {self._group_id!r}: not committed, this consumer is not a member"
                 f"{self._why_taken()}. Poll for messages, so that it joins (again)",
             )
-        return standing
+        return identity
 
     def _why_taken(self) -> str:
         return self._member.error_text if self._member is not None else ""
 
     def _may_commit(self) -> bool:
-        return self._standing() is not None
+        return self._identity() is not None
 
     def _new_member(self) -> MembershipDriver:
         pattern = self._served_pattern(self._wanted)

@@ -204,9 +204,9 @@ async def fetch_committed(
 
 
 def commit_request(
-    group_id: str, standing: CommitterIdentity | None, offsets: Mapping[TopicPartition, Committed]
+    group_id: str, identity: CommitterIdentity | None, offsets: Mapping[TopicPartition, Committed]
 ) -> OffsetCommitRequest:
-    """Commit offsets. Without a standing, the commit is not a member's."""
+    """Commit offsets. Without an identity, the commit is not a member's."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for at, place in offsets.items():
         topics.setdefault(at.topic, []).append(
@@ -219,9 +219,9 @@ def commit_request(
         )
     return OffsetCommitRequest(
         group_id=group_id,
-        generation_id_or_member_epoch=standing.generation if standing else -1,
-        member_id=standing.member_id if standing else "",
-        group_instance_id=standing.instance_id if standing else None,
+        generation_id_or_member_epoch=identity.generation if identity else -1,
+        member_id=identity.member_id if identity else "",
+        group_instance_id=identity.instance_id if identity else None,
         topics=[OffsetCommitRequestTopic(name=n, partitions=p) for n, p in topics.items()],
     )
 

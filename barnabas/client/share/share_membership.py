@@ -78,7 +78,7 @@ class ShareMembership:
         self._error: KafkaError | None = None
 
     @property
-    def standing(self) -> CommitterIdentity | None:
+    def identity(self) -> CommitterIdentity | None:
         if self.epoch <= 0 or self.state is not State.STABLE:
             return None
         return CommitterIdentity(self.member_id, self.epoch, None)

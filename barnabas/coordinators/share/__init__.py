@@ -8,7 +8,7 @@ state_shard: the state of all share partitions in one partition of __share_group
 runs: a sorted list of runs of offsets, split and merged
 share_partition: which records of one partition a group has in flight; the decisions of its leader
 acquiring: which records a fetch gets
-acknowledging: checks the acknowledgements of a request
+acknowledge_ranges: checks the form of acknowledgements in a request; ranges with one type each
 share_view: a share partition as people look at it
 delivery_causes: counts and last causes of releases, expiries and rejections
 sessions: the share sessions of members

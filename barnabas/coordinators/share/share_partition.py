@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from barnabas.coordinators.ports import Now
 from barnabas.coordinators.share import acquiring
-from barnabas.coordinators.share.acknowledging import AcknowledgeType, AckRange
+from barnabas.coordinators.share.acknowledge_ranges import AcknowledgeType, AckRange
 from barnabas.coordinators.share.delivery_causes import (
     DeliveryCause,
     DeliveryFailure,

@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.authorization.answers import changed
 from barnabas.coordinators.ports import Now
 from barnabas.coordinators.share import sessions
-from barnabas.coordinators.share.acknowledging import AcknowledgeType, AckRange, ack_ranges
+from barnabas.coordinators.share.acknowledge_ranges import AcknowledgeType, AckRange, ack_ranges
 from barnabas.coordinators.share.acquiring import AcquireLimits, BatchSpan
 from barnabas.coordinators.share.share_partition import ShareOptions, SharePartition, ShareRoom
 from barnabas.model.errors import Code, InvalidRequest, KafkaError

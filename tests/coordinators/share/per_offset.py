@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from barnabas.coordinators.share.acknowledging import AcknowledgeType
+from barnabas.coordinators.share.acknowledge_ranges import AcknowledgeType
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = "available", "acquired", "acknowledged", "archived"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from barnabas.coordinators.ports import Now
-from barnabas.coordinators.share.acknowledging import AcknowledgeType, AckRange, ack_ranges
+from barnabas.coordinators.share.acknowledge_ranges import AcknowledgeType, AckRange, ack_ranges
 from barnabas.coordinators.share.acquiring import AcquiredRange, AcquireLimits, BatchSpan
 from barnabas.coordinators.share.delivery_causes import DeliveryCause
 from barnabas.coordinators.share.runs import Run

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from barnabas.coordinators.ports import Now
-from barnabas.coordinators.share.acknowledging import AcknowledgeType, AckRange
+from barnabas.coordinators.share.acknowledge_ranges import AcknowledgeType, AckRange
 from barnabas.coordinators.share.acquiring import AcquireLimits, BatchSpan
 from barnabas.coordinators.share.share_partition import (
     ShareOptions,

@@ -108,7 +108,7 @@ class ClassicMembership:
     # --- subscription ---
 
     @property
-    def standing(self) -> CommitterIdentity | None:
+    def identity(self) -> CommitterIdentity | None:
         if self.generation == NO_GENERATION or self.state in (
             ClassicMemberState.LEFT,
             ClassicMemberState.FAILED,

@@ -105,7 +105,7 @@ class ConsumerMembership:
         self.left_because: Cause | None = None
 
     @property
-    def standing(self) -> CommitterIdentity | None:
+    def identity(self) -> CommitterIdentity | None:
         if self.epoch <= 0 or self.state is not ConsumerMemberState.STABLE:
             return None
         return CommitterIdentity(self.member_id, self.epoch, self.terms.instance_id)

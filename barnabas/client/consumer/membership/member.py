@@ -86,21 +86,21 @@ class MembershipDriver:
         self.wait_until = 0
 
     @property
-    def standing(self) -> CommitterIdentity | None:
-        return self._machine.standing
+    def identity(self) -> CommitterIdentity | None:
+        return self._machine.identity
 
     @property
     def state(self) -> str:
         """The state of the membership machine, in lower case."""
         state = getattr(self._machine, "state", None)
         if state is None:
-            return "joining" if self.standing is None else "stable"
+            return "joining" if self.identity is None else "stable"
         return str(state.name).lower()
 
     @property
     def error_text(self) -> str:
         """Why this consumer last lost partitions, or why it is not in its group."""
-        cause = self._machine.left_because if self.standing is None else None
+        cause = self._machine.left_because if self.identity is None else None
         cause = cause or self._last_taken
         return f": {cause}" if cause is not None else ""
 
@@ -272,14 +272,14 @@ class MembershipDriver:
         with self._guard:
             ask = self._machine.beat(net.now_ms())
         if ask is not None:
-            before = self._machine.standing
+            before = self._machine.identity
             try:
                 response = await self._call(ask.request, self._cluster.timeout_ms)
             except KafkaError as problem:
                 self._failed(ask.request, problem)
             else:
                 self._answered(ask.request, response)
-            if before is not None and self._machine.standing is None:
+            if before is not None and self._machine.identity is None:
                 _log.warning("group %s: this member is no longer in its group", self._group_id)
             self._changed()
         with self._guard:

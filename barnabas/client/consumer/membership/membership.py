@@ -144,7 +144,7 @@ class Membership(Protocol):
     """
 
     @property
-    def standing(self) -> CommitterIdentity | None:
+    def identity(self) -> CommitterIdentity | None:
         """None while not a member."""
 
     left_because: Cause | None
