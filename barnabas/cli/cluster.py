@@ -176,13 +176,13 @@ def events(ctx: click.Context, last: int, topic: str | None, follow: bool, outpu
     """Show what the controller did and why: elections, in-sync sets, brokers that come and go."""
     output = chosen_output(output)
     if follow and output in ("json", "csv"):
-        raise click.UsageError("--follow: with a table or --output jsonl")
+        raise click.UsageError("--follow requires a table or --output jsonl")
     after = -1
     with open_admin(ctx) as admin:
         while True:
             found = admin.events(after=after, count=10_000 if topic else last)
             if found is None:
-                raise click.ClickException("the controller is not Barnabas, and has no history")
+                raise click.ClickException("the controller is not Barnabas: it keeps no history")
             if found and found[-1].number < after:
                 after = -1  # another controller, whose event numbers start again
                 continue

@@ -1,4 +1,4 @@
-"""`barnabas dlq`: what is in dead-letter topics, and sending it back."""
+"""`barnabas dlq`: shows the records of dead-letter topics, and sends them back."""
 
 import sys
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _READ = {"auto.offset.reset": "earliest"}
 @click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
 @cluster_options
 def command() -> None:
-    """List dead-letter topics, show what is in them, send it back."""
+    """List dead-letter topics, show their records, send them back."""
 
 
 def filter_options(command: F) -> F:
@@ -51,7 +51,7 @@ def filter_options(command: F) -> F:
         click.option(
             "--origin",
             metavar="TOPIC[:PARTITION[:OFFSET]]",
-            help="Only letters of records from there.",
+            help="Only letters whose original record is from this topic, partition or offset.",
         ),
         click.option("--offset", type=click.IntRange(0), help="Only the letter at this offset."),
         click.option(

@@ -119,14 +119,14 @@ def _escape(text: str, position: int) -> tuple[bytes, int]:
             pass
     elif letter in _ESCAPES:
         return _ESCAPES[letter], position + 1
-    raise ValueError(f"\\{letter} is no escape: use \\n, \\t, \\r, \\0, \\\\ or \\xNN")
+    raise ValueError(f"\\{letter} is not an escape: use \\n, \\t, \\r, \\0, \\\\ or \\xNN")
 
 
 def _letter(text: str, position: int, null: bytes | None) -> tuple[Formatter, int]:
     letter = text[position : position + 1]
     if letter not in LETTERS or not letter:
         known = " ".join(f"%{known}" for known in LETTERS)
-        raise ValueError(f"%{letter} is no format letter: use {known} or %%")
+        raise ValueError(f"%{letter} is not a format letter: use {known} or %%")
     if letter == "d" and text.startswith("{strftime[", position + 1):
         start = position + 1 + len("{strftime[")
         end = text.find("]}", start)

@@ -26,7 +26,7 @@ _SPEC = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
 def command() -> None:
-    """Run a pipeline on Spark: a stream, a lake or a mirror, as a spec in YAML says."""
+    """Run a pipeline on Spark: a stream, a lake or a mirror that a YAML file describes."""
 
 
 command.add_command(ls)
@@ -48,7 +48,8 @@ command.add_command(backfill_)
 def run_(spec: Path, metrics: Address | None) -> int:
     """Run a pipeline until it has processed all current records, or until it is stopped.
 
-    Ctrl-C, SIGTERM or `barnabas pipeline stop` let it finish its batch; a second one cuts it off.
+    Ctrl-C, SIGTERM or `barnabas pipeline stop` let it finish its batch; a
+    second signal ends it at once.
     """
     from barnabas.pipeline.errors import PipelineError, from_spark
     from barnabas.pipeline.run.roster import enrolled
@@ -168,7 +169,7 @@ def submit_(spec: Path, more: tuple[str, ...], into: Path | None) -> int:
 )
 @fails_in_lines
 def package_(path: Path, modules: tuple[str, ...]) -> int:
-    """Write what executors need of this package, for spark-submit's --archives."""
+    """Write an archive of this package for executors: spark-submit --archives."""
     from barnabas.pipeline.run.package import write_package
 
     write_package(path, modules)

@@ -181,7 +181,7 @@ def _record(
         except ValueError as problem:
             raise InvalidRequest(
                 Code.INVALID_RECORD,
-                f"line {number} is no record as consume -J writes it: {problem}",
+                f"line {number} is not a record as consume -J writes it: {problem}",
             ) from None
         headers = (*headers, *own)
     elif shape.key_delimiter is not None and shape.key_delimiter in piece:

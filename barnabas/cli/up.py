@@ -93,7 +93,7 @@ class HostAndPort(click.ParamType[Address]):
     "id_",
     type=click.IntRange(0, ID_MAX),
     help="The id of this broker; with --brokers, the id of the first broker. "
-    "[default: the one it had, or a new one]",
+    "[default: the id in its data directory, or a new one]",
 )
 @click.option("--rack", help="The rack of this broker; replicas are spread over racks.")
 @click.option(
@@ -145,7 +145,7 @@ def command(
     if ephemeral and data:
         raise click.UsageError("--data and --ephemeral exclude each other")
     if any("," in path for path in data):
-        raise click.UsageError("--data: a comma parts directories; give --data once for each")
+        raise click.UsageError("--data: a path has no comma; repeat --data for each disk")
     static = _static(settings, file, listen, insecure, several=brokers is not None)
     with _console_too(console, static) as ready:
         return _run(static, data, ephemeral, listen, brokers, zookeeper, id_, rack, metrics, ready)
@@ -211,8 +211,8 @@ def _console_too(
         )
     if not static["listeners"].startswith(f"{DEFAULT_LISTENER}://"):
         raise click.UsageError(
-            "--console: needs a PLAINTEXT listener first: run `barnabas console -F FILE` with the"
-            " options of a client instead"
+            "--console: the first listener must be PLAINTEXT: run `barnabas console -F FILE` with"
+            " the options of a client instead"
         )
     with console_with(_say_ready, str(console)) as ready:
         yield ready

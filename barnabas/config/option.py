@@ -148,4 +148,4 @@ def text_of(value: object, said: str, secret: bool = False) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     shown = "[hidden]" if secret else f"{value!r:.100}"
-    raise invalid(f"{said} is {shown}: a text, a number, a truth value or a list of texts")
+    raise invalid(f"{said} is {shown}: expected a text, a number, a bool or a list of texts")

@@ -88,7 +88,7 @@ def refused(code: Code) -> ShareFetchResponse:
 def _check_renewal(request: ShareFetchRequest) -> None:
     limits = (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
     if request.is_renew_ack and any(limits):
-        raise InvalidRequest(Code.INVALID_REQUEST, "a renewal fetches nothing: its limits are 0")
+        raise InvalidRequest(Code.INVALID_REQUEST, "a renewal must not fetch: set its limits to 0")
 
 
 def _session(
@@ -105,7 +105,9 @@ def _session(
         if any(
             each.acknowledgement_batches for topic in request.topics for each in topic.partitions
         ):
-            raise InvalidRequest(Code.INVALID_REQUEST, "a new session acknowledges nothing")
+            raise InvalidRequest(
+                Code.INVALID_REQUEST, "a request that opens a session acknowledges no records"
+            )
         return sessions.open(
             key, named, call.connection, call.client_id, f"/{call.connection.host}"
         )

@@ -172,9 +172,7 @@ def _change(
                 Code.INVALID_REQUEST, f"too many ACLs in one change, or of one resource: {error}"
             ) from None
         return
-    raise Retriable(
-        Code.REQUEST_TIMED_OUT, "other brokers change the same ACLs all the time: try again"
-    )
+    raise Retriable(Code.REQUEST_TIMED_OUT, "other brokers keep changing the same ACLs: try again")
 
 
 def _writes(

@@ -67,7 +67,7 @@ def acknowledge(
             share = _find(service, session.group, key, denied)
             machine = share.machine
             if machine is None:
-                raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, "it is not loaded")
+                raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, "its state is not loaded yet")
             change = machine.acknowledge(session.member, ranges, now)
             share.carry_out(change, done(key))
             if change is None:
@@ -94,5 +94,5 @@ def _find(
         raise Retriable(Code.NOT_LEADER_OR_FOLLOWER)
     found = service.partitions.get(StateKey(group, topic_id, index))
     if found is None:
-        raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, "no member has read it here")
+        raise Retriable(Code.UNKNOWN_TOPIC_OR_PARTITION, "no member has read the partition here")
     return found

@@ -89,8 +89,8 @@ def _import_broker() -> None:
 def _may_grow(directory: str, settings: Mapping[str, str]) -> None:
     if "zookeeper.connect" in settings:
         raise click.UsageError(
-            f"{directory} holds the data of a broker that stood alone, which ZooKeeper does not "
-            "know of: give another --data"
+            f"{directory} holds the data of a lone broker, which is not in ZooKeeper: give "
+            "another --data"
         )
     if broker_numbers(directory):
         raise click.UsageError(

@@ -28,7 +28,7 @@ REGISTRY_WORKER = "barnabas.pipeline.formats.sql_worker"
 )  # fmt: skip
 @click.option(
     "--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True,
-    help="End the query after so many seconds.",
+    help="End the query after this many seconds.",
 )  # fmt: skip
 @click.option(
     "--as-of", metavar="TIME",
@@ -41,7 +41,7 @@ REGISTRY_WORKER = "barnabas.pipeline.formats.sql_worker"
 )  # fmt: skip
 @click.option(
     "--lake", "lakes", multiple=True, type=click.Path(exists=True, dir_okay=False),
-    help="The spec of a pipeline: its topic is read as one with its table.",
+    help="The spec of a pipeline: a query of its topic reads the table, then newer records.",
 )  # fmt: skip
 @output_option
 @cluster_options

@@ -33,8 +33,16 @@ Found = tuple[str, str, str]
 
 
 @click.command(context_settings={"max_content_width": 100})
-@click.option("--data", metavar="DIR", default=".", show_default=True, help="Where data will be.")
-@click.option("--port", type=int, default=9092, show_default=True, help="The port to listen on.")
+@click.option(
+    "--data", metavar="DIR", default=".", show_default=True, help="The data directory to check."
+)
+@click.option(
+    "--port",
+    type=int,
+    default=9092,
+    show_default=True,
+    help="The port that a broker would listen on.",
+)
 @output_option
 def command(data: str, port: int, output: str) -> int:
     """Check this machine: versions, limits, disk, ports, Java, clock; say what to change.

@@ -35,9 +35,11 @@ def _store_options(command: F) -> F:
             metavar="DIR",
             help=f"The data directory with keeper.db, or the file. [default: {DEFAULT_DATA}]",
         ),
-        click.option("--zookeeper", metavar="HOST:PORT,...", help="Look into this ZooKeeper."),
+        click.option("--zookeeper", metavar="HOST:PORT,...", help="Look at this ZooKeeper."),
         click.option(
-            "--digest-file", metavar="FILE", help="USER:PASSWORD, if ZooKeeper asks for it."
+            "--digest-file",
+            metavar="FILE",
+            help="A file with USER:PASSWORD, if ZooKeeper requires it.",
         ),
     ):
         command = option(command)
@@ -46,7 +48,7 @@ def _store_options(command: F) -> F:
 
 @click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
 def command() -> None:
-    """Look at the store that brokers share: topics, options, who leads, who is there.
+    """Look at the store that brokers share: topics, options, leaders, live brokers.
 
     Paths are those of Kafka with ZooKeeper: /brokers/ids, /brokers/topics, /controller, /config,
     /consumers/GROUP/{ids,owners,offsets}.
@@ -55,7 +57,7 @@ def command() -> None:
 
 @command.command("ls")
 @click.argument("path", default=ROOT)
-@click.option("-R", "--recursive", is_flag=True, help="All that is below, too.")
+@click.option("-R", "--recursive", is_flag=True, help="List the nodes of all levels.")
 @_store_options
 @output_option
 def list_(

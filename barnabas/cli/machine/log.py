@@ -177,9 +177,9 @@ def verify(directory: str, output: str) -> int:
 )
 @output_option
 def repair(directory: str, yes: bool, output: str) -> int:
-    """Keep every whole batch of damaged segments, and the damaged files beside them.
+    """Rewrite damaged segments with their whole batches; keep the damaged files beside them.
 
-    What was lost leaves a gap in the offsets. The broker must not be running.
+    Lost records leave a gap in the offsets. The broker must not be running.
     """
     disk = SystemDisk()
     rows: list[Row] = []

@@ -24,7 +24,7 @@ def alerts(names: tuple[str, ...], output: str) -> int:
     """Show what is wrong with the pipelines that run or ran on this machine.
 
     Exits with 1 if there is an alert: a pipeline has failed or was killed, tries again because
-    brokers are away, finishes no batch, or falls behind. Without NAME, all pipelines are looked at.
+    brokers are unreachable, finishes no batch, or falls behind. Without NAME: all pipelines.
     """
     from barnabas.pipeline.run.roster import entries, entry_of
 

@@ -14,7 +14,7 @@ _DAY_S = 86_400
 
 @click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
 def command() -> None:
-    """Look after the tables that pipelines write."""
+    """Maintain the tables that pipelines write."""
 
 
 @command.command("maintain")

@@ -68,8 +68,10 @@ def serve(template: Path, metrics: Address | None) -> int:
 
 @click.command("backfill")
 @click.argument("spec", type=_FILE)
-@click.option("--since", type=Moment(), required=True, help="The first time, e.g. 2026-01-31.")
-@click.option("--until", type=Moment(), required=True, help="The time after the last one.")
+@click.option(
+    "--since", type=Moment(), required=True, help="Records from this time on, e.g. 2026-01-31."
+)
+@click.option("--until", type=Moment(), required=True, help="Records before this time.")
 @fails_in_lines
 def backfill_(spec: Path, since: int, until: int) -> int:
     """Add the records of a range of time that a table does not have, in one commit.

@@ -46,18 +46,24 @@ class Share(click.ParamType[float]):
     shell_complete=complete_topic,
     help="Write to this topic, not to standard output.",
 )
-@click.option("-c", "--count", type=click.IntRange(1), help="How many; else until Ctrl-C.")
+@click.option(
+    "-c", "--count", type=click.IntRange(1), help="The number of records.  [default: until Ctrl-C]"
+)
 @click.option(
     "--rate",
     type=click.FloatRange(0, min_open=True),
     help="Records per second.  [default: all at once]",
 )
-@click.option("--poison", type=Share(), default=0.0, help="Share that no application can read.")
-@click.option("--late", type=Share(), default=0.0, help="Share up to ten minutes late.")
-@click.option("--hot-key", type=Share(), default=0.0, help="Share with one and the same key.")
-@click.option("--keys", type=click.IntRange(1), default=1_000, show_default=True, help="Keys.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Other records.")
-@click.option("--now", is_flag=True, help="Timestamps from now on, not from 2026-01-01.")
+@click.option("--poison", type=Share(), default=0.0, help="The share that no application can read.")
+@click.option("--late", type=Share(), default=0.0, help="The share that is up to ten minutes late.")
+@click.option("--hot-key", type=Share(), default=0.0, help="The share with one and the same key.")
+@click.option(
+    "--keys", type=click.IntRange(1), default=1_000, show_default=True, help="The number of keys."
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Another seed makes other records."
+)
+@click.option("--now", is_flag=True, help="Timestamps begin now, not at 2026-01-01.")
 @cluster_options
 @click.pass_context
 def command(

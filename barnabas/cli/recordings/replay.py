@@ -34,20 +34,20 @@ class Speed(click.ParamType[float]):
     "topic",
     metavar="TOPIC",
     shell_complete=complete_topic,
-    help="Another topic than the recorded one.",
+    help="Write to this topic.  [default: the recorded one]",
 )
 @click.option(
     "--speed",
     type=Speed(),
     default="max",
     show_default=True,
-    help="1: as it was recorded, by the timestamps; 10: ten times as fast.",
+    help="1: as fast as it was recorded, by the timestamps; 10: ten times as fast.",
 )
 @click.option(
     "--keep-times/--new-times",
     default=True,
     show_default=True,
-    help="With the recorded timestamps, or with the time of the replay.",
+    help="Write the recorded timestamps, or the time of the replay.",
 )
 @cluster_options
 @click.pass_context

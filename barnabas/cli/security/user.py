@@ -28,7 +28,7 @@ iterations_option = click.option(
     type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
     default=ITERATIONS_MIN,
     show_default=True,
-    help="How expensive it is to guess the password from what the broker stores.",
+    help="Rounds of hashing: more of them make a stored password harder to guess.",
 )
 
 

@@ -13,7 +13,7 @@ from barnabas.cli import exits
 @click.option("--auto", is_flag=True, help="Do not wait for Enter between the steps.")
 @click.option("--list", "only_list", is_flag=True, help="List the chapters.")
 def command(wanted: tuple[int, ...], auto: bool, only_list: bool) -> int:
-    """A guided run: what an idea is, the command that shows it, what happened, where the code is.
+    """Show the ideas of an event log, one by one: a command, what it does, where the code is.
 
     Each chapter takes a few seconds, on a broker or a cluster of its own, in memory.
     """

@@ -31,7 +31,7 @@ CLIENT = {"client.id": "barnabas-txn-abort"}
     "--hanging",
     metavar="TOPIC[:PARTITION]",
     multiple=True,
-    help="Abort the transactions here that no coordinator knows.",
+    help="Abort the transactions of this topic or partition that no coordinator knows.",
 )
 @click.option(
     "--start-offset",

@@ -51,8 +51,8 @@ async def committed_offsets(
         many = f"{len(described.members)} member{'' if len(described.members) == 1 else 's'}"
         raise InvalidRequest(
             Code.NON_EMPTY_GROUP,
-            f"group {group!r} is {described.state} with {many}: stop them first, they would go on"
-            " from where they are",
+            f"group {group!r} is {described.state} with {many}: stop them first, they would"
+            " continue from their own positions",
         )
     return await admin.group_offsets(group)
 

@@ -45,7 +45,7 @@ def write_batch(out: BinaryIO, partition: int, batch: bytes | memoryview) -> Non
 def read_start(file: BinaryIO) -> RecordingHeader:
     if file.read(len(MAGIC)) != MAGIC:
         raise InvalidRequest(
-            Code.INVALID_REQUEST, "this is no recording: `barnabas record TOPIC FILE` makes one"
+            Code.INVALID_REQUEST, "this is not a recording: `barnabas record TOPIC FILE` makes one"
         )
     line = file.readline(HEADER_SIZE_MAX)
     try:

@@ -113,7 +113,7 @@ def invalid(detail: str) -> InvalidRequest:
 
 def check_whole(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise invalid(f"{name} is {value}; it is {least} to {most}")
+        raise invalid(f"{name} is {value}: expected {least} to {most}")
 
 
 def _doubled(bounds: tuple[float, float], count: int) -> int:

@@ -83,7 +83,8 @@ class ShareSessions:
         old = self.sessions.get(key)
         if old is None and len(self.sessions) >= self.sessions_max:
             raise Retriable(
-                Code.SHARE_SESSION_LIMIT_REACHED, f"this broker has {len(self.sessions)} sessions"
+                Code.SHARE_SESSION_LIMIT_REACHED,
+                f"this broker has {len(self.sessions)} sessions; try again",
             )
         if self._is_full(len(added) - (0 if old is None else len(old.partitions))):
             raise too_many_partitions()
@@ -100,15 +101,18 @@ class ShareSessions:
     def resume(self, key: SessionKey, epoch: int) -> ShareSession:
         """The session, for its next request; with the final epoch, for its last."""
         if epoch == INITIAL_EPOCH:
-            raise InvalidRequest(Code.INVALID_SHARE_SESSION_EPOCH, "epoch 0 opens a session")
+            raise InvalidRequest(
+                Code.INVALID_SHARE_SESSION_EPOCH, "only ShareFetch opens a session"
+            )
         session = self.sessions.get(key)
         if session is None:
-            raise Retriable(Code.SHARE_SESSION_NOT_FOUND, f"member {key.member[:36]}")
+            raise Retriable(Code.SHARE_SESSION_NOT_FOUND, f"of member {key.member[:36]}")
         if epoch == FINAL_EPOCH:
             return session
         if epoch != session.epoch:
             raise Retriable(
-                Code.INVALID_SHARE_SESSION_EPOCH, f"epoch {epoch}; expected {session.epoch}"
+                Code.INVALID_SHARE_SESSION_EPOCH,
+                f"epoch {epoch}; expected {session.epoch}",
             )
         session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
         return session

@@ -185,7 +185,7 @@ def evolve(table: Any, schema: Any, name: str) -> None:
         except Exception as problem:
             raise PipelineError(f"sink.table: {name}: {answer_of(problem)}") from None
         table.refresh()
-    raise PipelineError(f"sink.table: {name}: its columns are changed all the time by others")
+    raise PipelineError(f"sink.table: {name}: other programs keep changing its columns")
 
 
 def _converted(schema: Any) -> Any:

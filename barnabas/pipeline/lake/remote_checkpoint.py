@@ -62,9 +62,7 @@ class RemoteCheckpoint:
             if tag is not None:
                 self._tag = tag
                 return
-        raise PipelineError(
-            f"run.checkpoint: {self._store.uri}: other drivers take it over all the time"
-        )
+        raise PipelineError(f"run.checkpoint: {self._store.uri}: other drivers keep taking it over")
 
     def _document(self) -> bytes:
         return json.dumps({"epoch": self._epoch, "driver": self._driver}).encode()

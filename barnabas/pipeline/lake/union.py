@@ -60,7 +60,7 @@ def lake_spec(given: Mapping[str, str]) -> Spec:
         raise OptionError(f"lake: {name[:200]!r} is not a file: name the spec of a pipeline")
     others = sorted(key for key in given if key.lower() not in ("lake", "failondataloss", "path"))
     if others:
-        raise OptionError(f"{others[0]}: the spec of the lake says it: leave this option out")
+        raise OptionError(f"{others[0]}: the spec of the lake sets it: leave this option out")
     spec = load(path)
     check_readable(spec)
     return spec

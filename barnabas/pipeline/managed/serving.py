@@ -214,7 +214,8 @@ class LakeServer:
         for other in (*self._running.values(), *self._stopping.values()):
             if target(other.spec) == target(spec) and other.spec.name != spec.name:
                 raise PipelineError(
-                    f"{target(spec)} is the table of {other.spec.name}: set lake.table to another"
+                    f"{target(spec)} is the table of {other.spec.name}:"
+                    " set lake.table to another table"
                 )
 
     def _say_once(self, topic: str, said: str) -> None:

@@ -100,7 +100,7 @@ class RoundCommits:
             except Fenced as problem:
                 raise PipelineError(
                     f"another mirror {self._group!r} has begun: this one stops, and nothing of its"
-                    " round is visible. Run a mirror once",
+                    " round is visible. Run each mirror only once",
                     problem.code,
                 ) from None
             moved = 1

@@ -128,7 +128,7 @@ class BadRowProducer:
             if isinstance(problem, Fenced) or problem.code is Code.PRODUCER_FENCED:
                 raise PipelineError(
                     f"another driver has taken over query {self._query}: this one stops at batch"
-                    f" {identity.number}, and nothing is written twice. Run a pipeline once",
+                    f" {identity.number}, and nothing is written twice. Run each pipeline once",
                     problem.code,
                 ) from None
             raise

@@ -129,7 +129,8 @@ def enrolled(spec: Spec, path: Path, *, managed: bool = False) -> Iterator[Enrol
         lock = os.open(where / f"{spec.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as problem:
         raise PipelineError(
-            f"{where}, where runs are listed: {problem.strerror}: set XDG_STATE_HOME to another"
+            f"{where}, where runs are listed: {problem.strerror}: set XDG_STATE_HOME"
+            " to another directory"
         ) from None
     try:
         if not _taken(lock):

@@ -132,7 +132,7 @@ def commit(
     except Fenced as problem:
         raise PipelineError(
             "another driver has taken over this query: this one stops, and nothing of its batch is"
-            " visible. Run a query once",
+            " visible. Run each query only once",
             problem.code,
         ) from None
 

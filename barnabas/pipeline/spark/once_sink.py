@@ -72,7 +72,7 @@ class OnceSink:
     @property
     def _groups(self) -> bool:
         """Not asked when Spark makes a writer: it makes another one to abort a batch, also because
-        the brokers are away, and would hide the reason if that failed.
+        the brokers are unreachable, and would hide the reason if that failed.
         """
         if self._has_groups is None:
             self._has_groups = has_groups(opened(self._options.client))

@@ -34,7 +34,7 @@ class OAuthBearerServer:
 
     def respond(self, token: bytes) -> bytes:
         if self.identity is not None:
-            raise LoginFailed("a token after the last one")
+            raise LoginFailed("the client sent a token after the last one")
         if self._refused:
             raise LoginFailed(self._refused)
         authorization_id, bearer = _read_initial(token)
@@ -44,7 +44,9 @@ class OAuthBearerServer:
             self._refused = str(failure)
             return _INVALID
         if authorization_id not in ("", identity.user):
-            raise LoginFailed(f"user {identity.user!r:.100} asks to be {authorization_id!r:.100}")
+            raise LoginFailed(
+                f"user {identity.user!r:.100} requests to act as {authorization_id!r:.100}"
+            )
         self.identity = identity
         return b""
 

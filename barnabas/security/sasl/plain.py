@@ -41,7 +41,7 @@ class PlainServer:
 
     def respond(self, token: bytes) -> bytes:
         if self.identity is not None:
-            raise LoginFailed("a token after the last one")
+            raise LoginFailed("the client sent a token after the last one")
         parts = token.split(b"\0")
         if len(parts) != 3:
             raise LoginFailed(f"expected 3 parts with NUL between them, not {len(parts)}")
@@ -52,7 +52,7 @@ class PlainServer:
         if not user or not password:
             raise LoginFailed("the user or the password is empty")
         if authorization_id not in ("", user):
-            raise LoginFailed(f"user {user!r:.100} asks to be {authorization_id!r:.100}")
+            raise LoginFailed(f"user {user!r:.100} requests to act as {authorization_id!r:.100}")
         if not self._check(user, password):
             raise LoginFailed(f"user {user!r:.100}: unknown user or wrong password")
         self.identity = SaslIdentity(user)

@@ -45,7 +45,7 @@ class ScramServer:
 
     def respond(self, token: bytes) -> bytes:
         if self.identity is not None:
-            raise LoginFailed("a token after the last one")
+            raise LoginFailed("the client sent a token after the last one")
         if self._first is None:
             return self._respond_to_first(token)
         return self._respond_to_final(token, self._first)
@@ -54,7 +54,7 @@ class ScramServer:
         self._first = first = read_client_first(token)
         if first.authorization_id not in ("", first.user):
             raise LoginFailed(
-                f"user {first.user!r:.100} asks to be {first.authorization_id!r:.100}"
+                f"user {first.user!r:.100} requests to act as {first.authorization_id!r:.100}"
             )
         self._found = self._find(first.user, first.token)
         stored = self._found.credential
@@ -73,7 +73,7 @@ class ScramServer:
         if not compare_digest(final.nonce, nonce):
             raise LoginFailed("the nonce is not the one of this exchange")
         if final.gs2 != first.gs2.encode():
-            raise LoginFailed("the last message is about another channel than the first")
+            raise LoginFailed("the last message names another channel binding than the first")
         hash_, stored = self._hash, found.credential
         signed = f"{first.bare},{self._reply},{final.unproved}".encode()
         client_signature = hash_.mac(stored.stored_key, signed)

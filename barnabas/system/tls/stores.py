@@ -155,7 +155,7 @@ def _pkcs12(name: str, data: bytes, password: str | None):  # type: ignore[no-un
     try:
         return load_pkcs12(data, password.encode() if password else None)
     except ValueError:
-        raise invalid_store(name, "it is no PKCS12 file, or the password is wrong") from None
+        raise invalid_store(name, "it is not a PKCS12 file, or the password is wrong") from None
 
 
 def invalid_store(name: str, problem: str) -> Failed:

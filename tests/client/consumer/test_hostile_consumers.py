@@ -313,7 +313,7 @@ ANYTHING: Any = barnabas
         ),
         (
             lambda: ANYTHING.Consumer("t", {"group.id": object()}),
-            r"group\.id is <object.*: a text, a number",
+            r"group\.id is <object.*: expected a text, a number",
         ),
         (lambda: ANYTHING.parallel("t", group_id="g", windw=3), "unknown client option 'windw'"),
         (

@@ -39,7 +39,7 @@ def test_a_file_that_is_damaged_or_something_else_is_refused(tmp_path: Path) -> 
         run(["-b", kafka.bootstrap_servers, "record", "orders", str(path)])
         whole = path.read_bytes()
         path.write_bytes(b"something else")
-        with pytest.raises(InvalidRequest, match="this is no recording"):
+        with pytest.raises(InvalidRequest, match="this is not a recording"):
             kafka.load(str(path))
         path.write_bytes(whole[:-1])
         with pytest.raises(Corrupt, match="cut off"):

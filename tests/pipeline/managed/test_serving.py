@@ -52,7 +52,7 @@ def test_two_topics_cannot_have_one_table(topic: str, options: dict[str, str]) -
     server._start(topic, options)
     server._start(topic, options)
     assert said == [
-        f"topic {topic}: topics.a_b is the table of lake-a.b: set lake.table to another"
+        f"topic {topic}: topics.a_b is the table of lake-a.b: set lake.table to another table"
     ]
     assert list(server._running) == ["a.b"]
 

@@ -199,7 +199,7 @@ def test_other_first_messages_are_refused(message: bytes) -> None:
 def test_a_client_may_not_ask_to_be_another() -> None:
     token = signed()
     message = f"n,a=admin,\x01auth=Bearer {token}\x01\x01".encode()
-    with pytest.raises(LoginFailed, match="asks to be"):
+    with pytest.raises(LoginFailed, match="requests to act as"):
         OAuthBearerServer(validate).respond(message)
     server = OAuthBearerServer(validate)
     assert server.respond(message.replace(b"a=admin", b"a=alice")) == b""

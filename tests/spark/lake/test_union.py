@@ -145,7 +145,7 @@ def test_options_that_do_not_fit_are_one_line(lake: Lake, tmp_path: Path) -> Non
 
     with pytest.raises(OptionError, match=r"lake: 'none\.yml' is not a file"):
         lake_spec({"lake": "none.yml"})
-    with pytest.raises(OptionError, match="subscribe: the spec of the lake says it"):
+    with pytest.raises(OptionError, match="subscribe: the spec of the lake sets it"):
         lake.reader(subscribe="orders")
     lake.document["sink"]["keep"] = "latest"
     lake.path.write_text(json.dumps(lake.document))

@@ -63,7 +63,7 @@ def test_an_encrypted_key_needs_its_password(pki: Pki, tmp_path: Path) -> None:
     ("data", "reason"),
     [
         (b"\xfe\xed\xfe\xed\0\0\0\2", r"keytool -importkeystore .* -deststoretype PKCS12"),
-        (b"0\x82garbage", "no PKCS12 file, or the password is wrong"),
+        (b"0\x82garbage", "not a PKCS12 file, or the password is wrong"),
         (b"hello", "it has no certificate"),
         (b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----", "no private key|not valid"),
     ],
