@@ -54,7 +54,7 @@ class DeliveryDelay:
         return end
 
     def hide(self, data: PartitionData) -> PartitionData:
-        """The offsets that a consumer is told are those of visible records."""
+        """A consumer gets only offsets of visible records."""
         high = min(data.high_watermark, self.end())
         stable = min(data.last_stable_offset, high)
         return replace(  # type: ignore[type-var]  # a struct, which its base hides

@@ -167,8 +167,8 @@ class Net(Protocol):
         """Refuse a flow in another process, or on another event loop, than its client's own."""
         ...
 
-    def may_say_farewell(self) -> bool:
-        """False: a client that is closed here only lets go of its descriptors.
+    def may_send_at_close(self) -> bool:
+        """False: a client that is closed here sends nothing, and only closes its descriptors.
 
         It was made before a fork, or its event loop has been closed. On another event loop than
         its own it is refused.

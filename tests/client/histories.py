@@ -180,9 +180,9 @@ class History:
 
     def close(self, member: Member) -> None:
         self.members.remove(member)
-        farewell = member.machine.leave("closed", self.world.ms)
-        if farewell is not None and self.chance.random() < 0.8:
-            self.world.send(farewell.request)
+        leaving = member.machine.leave("closed", self.world.ms)
+        if leaving is not None and self.chance.random() < 0.8:
+            self.world.send(leaving.request)
 
     def restart(self) -> None:
         self.world.start()

@@ -127,7 +127,7 @@ async def test_a_callback_that_fails_does_not_keep_a_member_in_its_group(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_farewell_is_said_again_when_the_broker_is_back(
+async def test_leave_group_is_sent_again_when_the_broker_is_back(
     tmp_path: Path, protocol: str
 ) -> None:
     with running_broker(tmp_path, OPTIONS) as broker:

@@ -75,7 +75,7 @@ class ControllerElection:
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
         self._again_ms = AGAIN_MS
-        self._resting: asyncio.TimerHandle | None = None  # until it stands again
+        self._backoff: asyncio.TimerHandle | None = None  # until the next election
         self._election: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -192,7 +192,7 @@ class ControllerElection:
     def _look(self) -> None:
         """Read who is controller; if there is none, try to become it."""
         self._look_again = True
-        if self._resting is not None:
+        if self._backoff is not None:
             return
         if self._keeper is not None and (self._looking is None or self._looking.done()):
             self._looking = self._broker.loop.create_task(self._campaign())
@@ -208,7 +208,7 @@ class ControllerElection:
         while (
             self._look_again
             and self._keeper is not None
-            and self._resting is None
+            and self._backoff is None
             and not self._stopped
         ):
             self._look_again = False
@@ -277,16 +277,16 @@ class ControllerElection:
         # Events are ignored meanwhile: its own election changes /controller too, and a broker that
         # cannot read the keeper's data would be elected again and again, without a pause.
         self._end_rest()
-        self._resting = self._broker.loop.call_later(self._again_ms / 1000, self._rested)
+        self._backoff = self._broker.loop.call_later(self._again_ms / 1000, self._backoff_over)
 
-    def _rested(self) -> None:
-        self._resting = None
+    def _backoff_over(self) -> None:
+        self._backoff = None
         self._look()
 
     def _end_rest(self) -> None:
-        if self._resting is not None:
-            self._resting.cancel()
-            self._resting = None
+        if self._backoff is not None:
+            self._backoff.cancel()
+            self._backoff = None
 
     def _resign(self, reason: str) -> None:
         """Drop all state: another controller may have changed it already."""

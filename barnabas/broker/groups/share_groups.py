@@ -1,4 +1,4 @@
-"""Calls the share coordinator for the group coordinator: state of share groups begins and ends.
+"""Calls the share coordinator for the group coordinator: initializes and deletes share state.
 
 In: initializations that heartbeats asked for; requests to change or delete offsets. Out: operations
 on the shard, before and after the call.
@@ -43,7 +43,7 @@ UNSET = -1  # the group's share.auto.offset.reset decides
 async def initialize(
     broker: "GroupsContext", groups: "Coordination", index: int, asked: StateInitialization
 ) -> None:
-    """Begin the state of partitions, then tell the shard `index` that they may be assigned."""
+    """Initialize the state of partitions, then let the shard `index` assign them."""
     if not await groups.committed(index):
         return
     starts = dict.fromkeys(asked.keys, UNSET)
@@ -55,7 +55,7 @@ async def initialize(
         keys = [result.key for result in failed]
         groups.apply(index, lambda shard, now: shard.share.not_initialized(asked.group, keys, now))
         broker.log.warning(
-            "share state not begun",
+            "share state not initialized",
             group=asked.group,
             partitions=len(failed),
             reason=failed[0].code.name,

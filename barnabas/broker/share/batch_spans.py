@@ -1,4 +1,5 @@
-"""The batches of a read, as the decisions about it need them: where each begins, and for whom.
+"""The batches of a read, as the decisions about it need them: where each begins, and whether it
+is empty for the reader.
 
 In: a slice of a log. Out: its batches by offset and position, one after the other.
 Always: only headers are read; the key of a marker too, for readers of committed records. As many
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def spans(found: FileSlice) -> Iterator[BatchSpan]:
-    """For readers of all records: markers have none for them."""
+    """For readers of uncommitted records: only markers are empty."""
     for position, header in headers(found.file, found.position, found.position + found.length):
         empty = bool(header.attributes & CONTROL) or not header.record_count
         yield BatchSpan(header.base_offset, header.last_offset, position, header.size, empty)
 
 
 def committed_spans(log: "Log", found: FileSlice, start: int, end: int) -> Iterator[BatchSpan]:
-    """For readers of committed records: batches of aborted transactions are empty for them."""
+    """For readers of committed records: batches of aborted transactions are empty too."""
     aborted = sorted(log.aborted_in(start, end), key=lambda each: each.first_offset)
     if not aborted:
         yield from spans(found)

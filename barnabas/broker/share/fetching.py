@@ -98,7 +98,7 @@ class ShareFetchWait:
             self._timer = self._loop.call_later(wait_s, self._over)
 
     def ready(self, arrived: int) -> None:
-        """A look costs as much as the session has partitions: not before there may be enough."""
+        """Try again once there may be enough: each try looks at all partitions of the session."""
         self._missing -= arrived
         if self._missing <= 0:
             self._try_again()
@@ -108,7 +108,7 @@ class ShareFetchWait:
         self._try_again(last=True)
 
     def _try_again(self, *, last: bool = False) -> None:
-        """An error that nobody expects is answered: the fetches behind this one have their turn."""
+        """An unexpected error is answered, so that the fetches behind this one are served."""
         if self.deferred.done or self._abandoned:
             return
         try:

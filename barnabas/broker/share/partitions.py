@@ -46,7 +46,7 @@ _TO_MEMBERS = {
 
 
 def code_for_members(code: Code) -> Code:
-    """What a member is told about an error of the share coordinator, as in Kafka."""
+    """The code that a member gets for an error of the share coordinator, as in Kafka."""
     return _TO_MEMBERS.get(code, Code.UNKNOWN_SERVER_ERROR) if code else code
 
 
@@ -208,7 +208,7 @@ class LoadedShare:
         self._service.states.write(write, written)
 
     def expire(self) -> None:
-        """Locks that are over."""
+        """End the locks that are over."""
         if self.machine is not None and not self.dropped and not self.retired:
             change = self.machine.expire(self._service.now())
             if change is not None:
@@ -236,7 +236,7 @@ class LoadedShare:
     # Waiting fetches
 
     def wake(self, arrived: int = ANY_BYTES) -> None:
-        """Soon: what happens in one turn of the loop wakes once."""
+        """Serve waiting fetches soon: once for all that happens in one turn of the loop."""
         if not self.waiters:
             return
         self._arrived += arrived

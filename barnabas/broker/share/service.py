@@ -80,7 +80,7 @@ class ShareService:
             task.cancel()
 
     def coordinator_of(self, text: str) -> int:
-        """The broker that has the state of a share partition; INVALID_REQUEST if that is no key."""
+        """The broker that has the state of a share partition; INVALID_REQUEST if it is no key."""
         key = parse_coordinator_key(text)
         return self.coordination.leader_of(self.coordination.index_of(key))
 
@@ -180,7 +180,7 @@ class ShareService:
             self.failed(error)
 
     def failed(self, error: BaseException) -> None:
-        """An error that nobody expects: counted and logged."""
+        """Count and log an unexpected error."""
         self.broker.counts.failures += 1
         trace = "".join(format_exception(error))
         self.broker.log.error("work on share groups failed", error=repr(error), trace=trace)

@@ -89,7 +89,7 @@ class Admin(
     async def close(self) -> None:
         if self._owns:
             # refuses a cluster that is open on another event loop
-            self._cluster.net.may_say_farewell()
+            self._cluster.net.may_send_at_close()
             self._cluster.close()
 
     async def group_report(self, group: str) -> GroupReport:

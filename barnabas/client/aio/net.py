@@ -180,7 +180,7 @@ class AsyncioNet:
                 " the one running here: make another one here, or use barnabas.sync",
             )
 
-    def may_say_farewell(self) -> bool:
+    def may_send_at_close(self) -> bool:
         if not self._owner.is_here() or (self._loop is not None and self._loop.is_closed()):
             return False
         self.check_owner()

@@ -168,7 +168,7 @@ class BlockingNet:
     def check_owner(self) -> None:
         self._owner.check()
 
-    def may_say_farewell(self) -> bool:
+    def may_send_at_close(self) -> bool:
         return self._owner.is_here()
 
     def now_ms(self) -> int:

@@ -148,7 +148,7 @@ class FetchPlanner:
             asks.append(FetchRequestPlan(broker, request, _BY_NAME_MAX if by_name else None))
         return asks, stale
 
-    def farewells(self) -> list[FetchRequestPlan]:
+    def closing_requests(self) -> list[FetchRequestPlan]:
         """Requests that end the sessions."""
         asks = []
         for broker, session in self._sessions.items():

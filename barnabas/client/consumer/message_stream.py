@@ -335,7 +335,7 @@ class MessageStream(Seeking, Generic[K, V]):
     async def _close(self, *, failed: bool) -> None:
         if self._one_poll.closed:
             return
-        if not self._cluster.net.may_say_farewell():
+        if not self._cluster.net.may_send_at_close():
             self._abandon()
             return
         if failed:

@@ -379,7 +379,7 @@ class PartitionReader:
 
     async def close(self) -> None:
         """Cancel all requests; the cluster stays open."""
-        for ask in self._fetching.farewells():
+        for ask in self._fetching.closing_requests():
             try:
                 connection = await self.cluster.broker(ask.broker, apart="fetch")
                 await connection.call(ask.request, FetchResponse, timeout_ms=_LATE_MS)

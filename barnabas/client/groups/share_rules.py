@@ -25,7 +25,7 @@ _REMEDIES = {
 
 
 def idle_members(report: GroupReport) -> Iterator[Finding]:
-    """Members of a share group have no partition only while state begins, or by a wrong name."""
+    """A member of a share group has no partition until state is initialized, or by a wrong name."""
     idle = [member for member in report.members if not member.owned]
     if not idle:
         return

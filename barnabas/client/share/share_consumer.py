@@ -250,8 +250,8 @@ class ShareConsumer(Generic[K, V]):
     def acknowledge(
         self, message: Message[Any, Any], type: AcknowledgeType = AcknowledgeType.ACCEPT
     ) -> None:
-        """Decide about a message. It is sent with the next poll or commit; the last decision
-        before that counts.
+        """Decide about a message. It is sent with the next poll or commit; you can
+        change it before that.
         """
         if self._one_poll.closed:
             raise closed()
@@ -378,7 +378,7 @@ class ShareConsumer(Generic[K, V]):
         self._one_poll.closed = True
         self._look_at = 0.0
         try:
-            if not self._cluster.net.may_say_farewell():
+            if not self._cluster.net.may_send_at_close():
                 return
             self._forget_batch()
             if self._member is not None:

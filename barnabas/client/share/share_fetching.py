@@ -144,7 +144,7 @@ class ShareFetching:
             default=None,
         )
 
-    def farewells(self, now: int) -> list[ShareRequestPlan]:
+    def closing_requests(self, now: int) -> list[ShareRequestPlan]:
         """Close all sessions. Acknowledgements go along; the brokers release the rest."""
         plans = []
         for broker, session in self._sessions.items():

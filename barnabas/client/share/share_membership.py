@@ -250,7 +250,7 @@ class ShareMembership:
         if self.state in (State.LEFT, State.FAILED):
             return None
         self.state = State.LEFT
-        return self._farewell()
+        return self._leave_request()
 
     # --- transitions ---
 
@@ -276,13 +276,13 @@ class ShareMembership:
 
     def _too_slow(self, now: int) -> CoordinatorRequest:
         """It joins again when it is polled again."""
-        farewell = self._farewell()
+        leaving = self._leave_request()
         self._lose(slow(self.terms.poll_interval_ms_max), now)
         self.state = State.LEFT
         self._slow = True
-        return farewell
+        return leaving
 
-    def _farewell(self) -> CoordinatorRequest:
+    def _leave_request(self) -> CoordinatorRequest:
         return CoordinatorRequest(
             ShareGroupHeartbeatRequest(
                 group_id=self.terms.group_id,

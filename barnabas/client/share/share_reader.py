@@ -132,7 +132,7 @@ class ShareReader:
         try:
             await self.settle(deadline, tuple)
             pending = []
-            for plan in self.core.farewells(net.now_ms()):
+            for plan in self.core.closing_requests(net.now_ms()):
                 connection = self.cluster.connected(plan.broker, apart=_APART)
                 if connection is None:
                     self.core.failed_request(plan.broker, _gone(plan.broker), 0, sent=False)

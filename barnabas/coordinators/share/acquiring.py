@@ -2,8 +2,9 @@
 
 In: the batches that were read, as spans of offsets; how many records the member asked for. Out: the
 ranges that it has acquired, and which part of the read bytes has them.
-Always: a record that may be its neighbours' poison is delivered with fewer and fewer of them, and
-alone at its last attempt; nothing beyond the window is acquired; work grows with batches and runs.
+Always: a record that may make consumers fail is delivered with fewer and fewer of its neighbours,
+and alone at its last attempt; nothing beyond the window is acquired; work grows with batches and
+runs.
 Not here: the runs themselves (share_partition.py), reading batches (broker/share).
 """
 

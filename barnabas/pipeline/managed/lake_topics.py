@@ -1,8 +1,8 @@
-"""Finds the topics that ask for a table, without asking about every topic at every look.
+"""Finds the topics that ask for a table, without describing every topic each time.
 
 In: the topics of a cluster and their options. Out: the options of topics with `lake`.
-Always: a look asks about at most TOPICS_PER_LOOK topics, new ones first, then those that were asked
-about longest ago. A topic whose options cannot be read keeps those that were read before; the
+Always: each call describes at most TOPICS_PER_LOOK topics, new ones first, then those that were
+described longest ago. A topic whose options cannot be read keeps those that were read before; the
 others are not affected.
 """
 
@@ -44,13 +44,13 @@ class LakeTopics:
 
     @property
     def admin(self) -> Admin:
-        """Stays open between looks."""
+        """Stays open between calls."""
         if self._opened is None:
             self._opened = Admin(self._client)
         return self._opened
 
     def close(self) -> None:
-        """The next look opens it again."""
+        """The next call opens it again."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None

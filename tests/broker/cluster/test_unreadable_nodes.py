@@ -32,7 +32,7 @@ async def test_who_cannot_read_a_topic_stands_again_after_pauses_and_goes_on_whe
         def failures() -> int:
             return clustered.logs[left].getvalue().count("no longer controller")
 
-        await eventually(lambda: failures() >= 3 and controlling._resting is not None)
+        await eventually(lambda: failures() >= 3 and controlling._backoff is not None)
         assert "keeper node /brokers/topics/t cannot be read" in clustered.logs[left].getvalue()
         seen = failures()
         for _ in range(100):  # its own election is news as well, and no reason to hurry

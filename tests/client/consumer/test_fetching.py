@@ -211,7 +211,7 @@ def test_a_broker_that_is_lost_is_asked_again_with_everything() -> None:
     [(_, request, _)], _ = fetching.plan(view(1), now=1000)
     assert (request.session_id, request.session_epoch) == (9, 0)
     assert asked(request) == [(0, 0)]
-    assert fetching.farewells() == []  # one is under way
+    assert fetching.closing_requests() == []  # one is under way
 
 
 def test_an_epoch_that_the_leader_does_not_know_is_not_the_end_of_a_place() -> None:

@@ -105,7 +105,7 @@ def test_a_close_sends_acknowledgements_and_releases_the_rest() -> None:
     exchanged(core, brokers, 0)
     first, *_ = core.messages.take(5, 1)
     core.messages.acknowledge(first, AcknowledgeType.ACCEPT)
-    for broker, request in core.farewells(2):
+    for broker, request in core.closing_requests(2):
         core.answered(broker, brokers.handle(broker, request, 2), 2)
     states = [one.state for partition in brokers.log for one in partition]
     assert states.count("done") == 1

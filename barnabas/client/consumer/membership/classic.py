@@ -345,19 +345,21 @@ class ClassicMembership:
 
     def _too_slow(self) -> CoordinatorRequest | None:
         cause = slow(self.terms.poll_interval_ms_max)
-        farewell = self._farewell(cause.text)
-        if farewell is not None:
+        leaving = self._leave_request(cause.text)
+        if leaving is not None:
             self.member_id = ""
         self._reset(cause)
-        return farewell
+        return leaving
 
     def leave(self, reason: str, now: int) -> CoordinatorRequest | None:
-        farewell = self._farewell(reason) if self.state is not ClassicMemberState.FAILED else None
+        leaving = (
+            self._leave_request(reason) if self.state is not ClassicMemberState.FAILED else None
+        )
         self.state = ClassicMemberState.LEFT
         self.generation = NO_GENERATION
-        return farewell
+        return leaving
 
-    def _farewell(self, reason: str) -> CoordinatorRequest | None:
+    def _leave_request(self, reason: str) -> CoordinatorRequest | None:
         """A static member sends no LeaveGroup, so that it keeps its assignment when it returns."""
         if not self.member_id or self.terms.instance_id is not None:
             return None

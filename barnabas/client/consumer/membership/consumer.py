@@ -312,7 +312,7 @@ class ConsumerMembership:
         if self.state in (ConsumerMemberState.LEFT, ConsumerMemberState.FAILED):
             return None
         self.state = ConsumerMemberState.LEFT
-        return self._farewell()
+        return self._leave_request()
 
     # --- transitions ---
 
@@ -350,13 +350,13 @@ class ConsumerMembership:
 
     def _too_slow(self, now: int) -> CoordinatorRequest:
         """It joins again when it is polled again."""
-        farewell = self._farewell()
+        leaving = self._leave_request()
         self._lose(slow(self.terms.poll_interval_ms_max), now)
         self.state = ConsumerMemberState.LEFT
         self._slow = True
-        return farewell
+        return leaving
 
-    def _farewell(self) -> CoordinatorRequest:
+    def _leave_request(self) -> CoordinatorRequest:
         static = self.terms.instance_id is not None
         return CoordinatorRequest(
             ConsumerGroupHeartbeatRequest(

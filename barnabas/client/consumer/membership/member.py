@@ -183,7 +183,7 @@ class MembershipDriver:
             request = ask.request
             limit_ms = min(_LEAVE_MS_MAX, self._cluster.timeout_ms)
 
-            async def farewell() -> None:
+            async def leave_once() -> None:
                 response = await self._call(request, limit_ms)
                 problem = error_of(getattr(response, "error_code", 0))
                 if isinstance(problem, Retriable):
@@ -191,7 +191,7 @@ class MembershipDriver:
                     raise problem
 
             try:
-                await self._cluster.retrying(farewell, timeout_ms=limit_ms)
+                await self._cluster.retrying(leave_once, timeout_ms=limit_ms)
             except KafkaError as problem:
                 _log.warning(
                     "group %s: could not send LeaveGroup, the session will time out: %s",

@@ -126,7 +126,7 @@ def _first_heartbeat(
         return Outcome(tuple(records), _answers(found, caller, response), found.id)
     if request.member_epoch != JOINING:
         # Clients stop for good when their group is not found. A member that was disconnected while
-        # its group became a classic one is told to rejoin, which turns the group again.
+        # its group became a classic one must rejoin, which converts the group again.
         may_rejoin = found is not None and state.limits.consumer_upgrade
         code = Code.UNKNOWN_MEMBER_ID if may_rejoin else Code.GROUP_ID_NOT_FOUND
         kind = None if found is None else found.type

@@ -1,5 +1,6 @@
 """Share groups (KIP-932): membership, assignments, and which partitions have share state.
 
 Several members may have the same partition; nothing is revoked. A member takes its target at its
-next heartbeat. Partitions are assigned once the share coordinator has begun their state.
+next heartbeat. Partitions are assigned once the share coordinator has initialized their
+state.
 """

@@ -2,7 +2,7 @@
 
 In: heartbeats, the time. Out: records, responses, partitions whose state must be initialized.
 Always: a heartbeat that changes nothing costs the same in a group of any size. A member that
-waits for its first partitions is told to send its next heartbeat soon.
+waits for its first partitions is asked for its next heartbeat soon.
 Not here: leaving, deadlines and offsets (operations.py).
 """
 
@@ -56,7 +56,7 @@ INITIALIZE_RETRY_MS = 30_000  # without any answer
 
 
 class StateInitialization(NamedTuple):
-    """Partitions for which the share coordinator is to begin state."""
+    """Partitions whose state the share coordinator is to initialize."""
 
     group: str
     epoch: int

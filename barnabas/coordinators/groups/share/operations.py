@@ -1,7 +1,7 @@
 """The operations on share groups: heartbeats, leaving, and what follows from the share state.
 
 In: ShareGroupHeartbeat, answers of the share coordinator. Out: outcomes for the runtime.
-Always: a share group is never turned into a group of another type, nor another into it.
+Always: a share group is never converted to another type, nor another group to a share group.
 Not here: what a heartbeat decides (heartbeats.py), changes of offsets (offset_changes.py).
 """
 
@@ -33,7 +33,7 @@ from barnabas.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 
-RETRY_MS = 1_000  # after the share coordinator refused to begin state
+RETRY_MS = 1_000  # after the share coordinator refused to initialize state
 MEMBER_ID_CHARS_MAX = 36  # a UUID as text
 
 

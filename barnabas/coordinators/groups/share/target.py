@@ -2,7 +2,7 @@
 
 In: the members, the partitions that have state, the topics. Out: new targets.
 Always: only partitions that are initialized; a member gets nothing that it does not subscribe to.
-Not here: how the partitions are shared out (assignment/simple.py).
+Not here: how the partitions are distributed (assignment/simple.py).
 """
 
 from collections.abc import Iterable

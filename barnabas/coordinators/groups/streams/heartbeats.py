@@ -2,8 +2,8 @@
 
 In: heartbeats, the time. Out: records, responses; the topics to create are in the group.
 Always: a heartbeat that changes nothing costs the same in a group of any size. A member that waits
-for something that comes soon is told to send its next heartbeat soon; one that waits for a person
-(a source topic) is not, because Kafka Streams gives up after two intervals.
+for something that comes soon is asked for its next heartbeat soon; one that waits for a person (a
+source topic) is not, because Kafka Streams gives up after two intervals.
 Not here: leaving and deadlines (operations.py), the step of one member (reconcile.py).
 """
 

@@ -2,7 +2,7 @@
 
 In: StreamsGroupHeartbeat, timers that fired. Out: outcomes for the runtime.
 Always: a streams group begins with its first member, also in the place of a classic group without
-members, whose offsets it keeps; it is never turned while it has members.
+members, whose offsets it keeps; it is never converted while it has members.
 Not here: what a heartbeat decides (heartbeats.py), who creates internal topics
 (broker/groups/internal_topics.py).
 """
