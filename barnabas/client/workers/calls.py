@@ -4,6 +4,7 @@ Always: key and value are deserialized in the call, so a record that cannot be d
 alone, and its bytes go unchanged to the dead-letter topic.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Generic
 
@@ -53,3 +54,11 @@ class Opener(Generic[K, V]):
         if acquisition is not None:
             source = (*source[:4], acquisition)
         return Message(source, raw.offset, raw.timestamp, key, value, raw.headers)
+
+
+def is_blocking(handler: Callable[[Any], Any]) -> bool:
+    """Whether it must run on a thread: it is no coroutine function, nor an object with one."""
+    return not (
+        inspect.iscoroutinefunction(handler)
+        or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+    )

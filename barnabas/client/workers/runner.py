@@ -25,7 +25,7 @@ from barnabas.client.consumer.membership.membership import Cause
 from barnabas.client.consumer.message import Message, Raw, RawMessage
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.calls import HandlerFailed, Opener, UndecodableRecord
+from barnabas.client.workers.calls import HandlerFailed, Opener, UndecodableRecord, is_blocking
 from barnabas.client.workers.commit_requests import CommitRequests
 from barnabas.client.workers.dead_letter_headers import cause_of
 from barnabas.client.workers.driver import GuaranteeRequests, log
@@ -85,10 +85,7 @@ class Runner:
         self._encoder = encoder
         self._settings = dict(settings or {})
         self._options = options
-        self._blocking = not (
-            inspect.iscoroutinefunction(handler)
-            or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
-        )
+        self._blocking = is_blocking(handler)
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
         self._calls: dict[WindowRecord, asyncio.Future[Written]] = {}

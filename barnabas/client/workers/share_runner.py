@@ -17,7 +17,7 @@ from barnabas.client.aio import open_cluster
 from barnabas.client.consumer.message import RawMessage
 from barnabas.client.share.acknowledge_type import AcknowledgeType
 from barnabas.client.share.share_consumer import ShareConsumer
-from barnabas.client.workers.calls import Opener, UndecodableRecord
+from barnabas.client.workers.calls import Opener, UndecodableRecord, is_blocking
 from barnabas.client.workers.dead_letter_headers import cause_of
 from barnabas.client.workers.driver import log
 from barnabas.client.workers.policy import Policy, Reject
@@ -58,10 +58,7 @@ class ShareRunner:
             "share_acknowledgement_mode": "explicit",
             "share_acquire_mode": "record_limit",
         }
-        self._blocking = not (
-            inspect.iscoroutinefunction(handler)
-            or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
-        )
+        self._blocking = is_blocking(handler)
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()  # a call has ended
         self._failure: BaseException | None = None
