@@ -1,8 +1,8 @@
 """Ports for processes that listen some time after the port was chosen, or again after they died.
 
-Always: below those that the kernel gives to whoever connects, or a client that calls a dead broker
-could be given that very port, and even reach itself. Each test worker takes them from a part of its
-own, one after the other, so that two workers never choose the same.
+Always: below those that the kernel gives to outgoing connections, or a client that calls a dead
+broker could be given that very port, and even reach itself. Each test worker takes them from a
+part of its own, one after the other, so that two workers never choose the same.
 """
 
 import itertools

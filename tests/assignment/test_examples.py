@@ -65,7 +65,7 @@ def test_members_beyond_the_partitions_go_empty(assignor: str) -> None:
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_a_member_that_wants_nothing_gets_nothing(assignor: str) -> None:
-    """Whichever comes first in Java's order: Kafka's sticky ones would give it a share."""
+    """The one that comes first in Java's order: Kafka's sticky ones would give it a share."""
     for names in ("mn", "nm"):
         given = ASSIGNORS[assignor]([member(names[0], ""), member(names[1], "a")], of("a4"))
         assert given[names[0]] == []
@@ -74,7 +74,7 @@ def test_a_member_that_wants_nothing_gets_nothing(assignor: str) -> None:
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_a_partition_that_is_gone_is_not_given(assignor: str) -> None:
-    """The topic was deleted and made anew with fewer partitions."""
+    """The topic was deleted and made again with fewer partitions."""
     members = [member("m", "a", "a0 a1 a5"), member("n", "a", "a2 a3 a4")]
     given = ASSIGNORS[assignor](members, of("a3"))
     assert sorted(p for share in given.values() for p in share) == partitions("a0 a1 a2")

@@ -137,7 +137,7 @@ def test_cooperative_gives_in_two_rounds_what_sticky_gives_in_one(group: Group) 
 def test_the_order_of_joining_matters_only_where_hashes_meet(
     assignor: str, group: Group, data: st.DataObject
 ) -> None:
-    """Whoever leads, and however members rejoin, a group that is not changed is not shuffled."""
+    """With any leader, and however members rejoin, a group that is not changed is not shuffled."""
     slots = Counter(_slot(member.member_id) for member in group.members)
     if max(slots.values()) > 1:
         return
@@ -194,7 +194,7 @@ def test_sticky_leaves_no_partition_that_would_help_a_smaller_share(group: Group
 @EXAMPLES
 @given(group=groups_with_owners(racked=False))
 def test_nothing_moves_when_nothing_changed(assignor: str, group: Group) -> None:
-    """But for racks: what is far from its owner is dealt anew every time, as in Kafka."""
+    """But for racks: what is far from its owner is dealt again every time, as in Kafka."""
     if assignor == "server uniform" and not alike(group.members):
         group = group.owning(assign(assignor, group), 4)  # it levels in a limited number of rounds
     group, before = settled(assignor, group)

@@ -226,7 +226,7 @@ class Brokers:
             AddPartitionsToTxnRequest: lambda: shard.add(request),
             EndTxnRequest: lambda: shard.end(request, protocol),
         }
-        # One that takes the id over would fence whoever has it, this producer too.
+        # One that takes the id over would fence every other one, this producer too.
         late = not isinstance(request, InitProducerIdRequest)
         return self.through(handle[type(request)], late=late)
 

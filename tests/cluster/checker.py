@@ -12,11 +12,11 @@ Pure: no cluster is needed to try it (test_checker.py).
 | lost write | acknowledged, and not in the log |
 | unseen | acknowledged, and given to no consumer that read past it |
 | duplicate | one record at two offsets |
-| inconsistent offset | two records at one offset, by whoever said so |
+| inconsistent offset | two records at one offset, reported by different processes |
 | nonmonotonic send | a producer's records, acknowledged in order, are out of order in the log |
 | nonmonotonic poll | a consumer was given an offset again, or an earlier one, in one assignment |
 | poll skip | a consumer was given an offset further on than the next, in one assignment |
-| lost commit | a consumer that was assigned anew began below what it had committed |
+| lost commit | a consumer that was assigned again began below what it had committed |
 | changed log | an offset that had been read has another record now, or none |
 | hole | offsets of the log that nothing has, though nothing was deleted |
 | unknown record | in the log, and sent by nobody |
@@ -103,7 +103,7 @@ class PartitionHistory:
             self._says(offset, mark, "acknowledged")
 
     def polled(self, consumer: str, assignment: int, offset: int, mark: Mark) -> None:
-        """A record given to a consumer; `assignment` counts up when it was assigned anew."""
+        """A record given to a consumer; `assignment` counts up when it was assigned again."""
         self._says(offset, mark, f"polled by {consumer}")
         self._polled.add(offset)
         self._polled_to = max(self._polled_to, offset)

@@ -85,7 +85,7 @@ class Worker(ABC):
             raise Violation(f"{self.name} does not come to an end in {FINISH_S:.0f} s")
 
     def diagnosis(self) -> str:
-        """What it says of itself, for whoever looks into a run that is stuck."""
+        """What it says of itself, for people who look into a run that is stuck."""
         return ""
 
     def _guarded(self) -> None:

@@ -37,7 +37,7 @@ class Link:
 
 
 class Door:
-    """`to` names the process behind it; `caller` whoever uses it, or who is found out."""
+    """`to` names the process behind it; `caller` the process that uses it, if it is known."""
 
     def __init__(self, network: "Network", to: str, target: int, caller: str = "") -> None:
         self.to = to

@@ -1,6 +1,6 @@
 """Random histories of a cluster under its controllers, from a seed.
 
-Brokers die, come back and register anew; controllers are cut off in the middle of their work, go on
+Brokers die, come back and register again; controllers are cut off in the middle of work, continue
 when another has taken over, or meet a keeper that does not answer. Messages reach brokers in order,
 late or never. Brokers obey as they do: by the epochs of controller, broker, leader and partition.
 After every write the keeper is looked at (world.py); at the end everything must be well.
@@ -373,7 +373,7 @@ class History:
                 zombie.finish()
         for id_ in BROKERS:
             if id_ in self.world.sessions:
-                self._down(id_)  # whoever is about to stop does, and comes back
+                self._down(id_)  # a broker that is about to stop does, and comes back
             self._up(id_)
         self.world.sent.clear()
         self._new_controller()

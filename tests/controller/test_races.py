@@ -76,7 +76,7 @@ def test_one_that_was_away_while_nobody_was_controller_is_not_either(
 def test_the_isr_stays_as_it_is_when_all_of_it_dies_at_once(
     world: World, active_controller: ControllerAtWork
 ) -> None:
-    """Whoever of it comes back first has everything that was committed."""
+    """The first member that comes back has everything that was committed."""
     world.up(4)
     other = world.elect(4)
     world.down(1, 2, 3)

@@ -85,7 +85,7 @@ class Watch:
             raise Broken(f"an honest client was served in {took:.1f} s")
 
     def renew(self, topics: list[str]) -> list[UUID]:
-        """Delete what the fuzzing made, and make its topics anew; their ids."""
+        """Delete what the fuzzing made, and make its topics again; their ids."""
         there = [
             topic.name
             for topic in self._client.metadata().topics

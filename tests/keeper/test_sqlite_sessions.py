@@ -124,7 +124,7 @@ def test_a_session_that_renews_lives_and_one_that_does_not_is_ended_by_another(
 
 
 def test_a_write_of_anybody_ends_who_is_late(one: Opened, file: str, clock: Time) -> None:
-    """Whoever wants to be controller need not wait for somebody to look."""
+    """A broker that wants to be controller need not wait for somebody to look."""
     one.keeper.create("/controller", ephemeral=True)
     other = SqliteKeeper(file, clock=clock)
     clock.now_ms += TIMEOUT_MS
@@ -190,7 +190,7 @@ def test_time_in_which_nobody_could_renew_ends_nobody(
 def test_processes_that_were_all_held_up_do_not_end_each_other(
     one: Opened, two: Opened, clock: Time
 ) -> None:
-    """As when a machine is frozen and goes on: whoever is first is no better than the others."""
+    """As when a machine is frozen and goes on: the first one is no better than the others."""
     one.keeper.create("/one", ephemeral=True)
     clock.now_ms += 10 * TIMEOUT_MS
     two.keeper.create("/two", ephemeral=True)

@@ -212,7 +212,7 @@ def test_it_dies_after_the_join_and_before_the_sync(scene: Scene) -> None:
 
 
 def test_it_dies_after_the_sync_and_before_the_replies(scene: Scene) -> None:
-    """The shares are written: whoever asks again is told its own, in that very generation."""
+    """The assignments are written: a member that asks again gets its own, in this generation."""
     one, two = scene.one, scene.two
     three = scene.member("three")
     three.begin_join()

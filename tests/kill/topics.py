@@ -1,7 +1,7 @@
 """A user of topics through every kill: creates, writes to, configures and deletes them.
 
 Always: what was answered is so after a restart; what was cut off may be so or not, but a topic
-that is created anew is empty.
+that is created again is empty.
 """
 
 from random import Random

@@ -75,7 +75,7 @@ def check(world: World) -> None:
     for id_ in state.isr:
         log = world.brokers[id_].log
         for offset, record in world.acknowledged.items():
-            # Whoever is in sync may lead next.
+            # Each in-sync replica may lead next.
             assert offset < len(log), f"broker {id_} is in sync without {offset}"
             assert log[offset] == record, f"broker {id_} has another record at {offset}"
     marks = [b for b in world.brokers.values() if b.alive and b.id in state.isr]

@@ -381,7 +381,7 @@ class Fate:
             self._world.ensemble.store.expire(session.session)
 
     def _controller(self) -> KeeperSession | None:
-        """The session of whoever is one, as the keeper says."""
+        """The session of the broker that is one, as the keeper says."""
         store = self._world.ensemble.store
         if not store.holds("/controller"):
             return None
@@ -407,7 +407,7 @@ class Fate:
             store.write([Delete("/controller")], 0)
 
     def _lie_in_wait(self) -> None:
-        """For whoever is elected next, or the next in-sync set that grows."""
+        """For the next leader, or the next in-sync set that grows."""
         self._lying_in_wait = True
 
     def _ambush(self, before: State, state: State) -> None:

@@ -2,7 +2,7 @@
 
 In: live brokers. Out: nothing, or a Violation.
 Always checked: the high watermark of a leader never goes back within its epoch; one leader per
-partition and epoch; whoever begins to lead has all that was committed, and knows producers as its
+partition and epoch; a new leader has all that was committed, and knows producers as its
 log has them; every replica agrees with what was committed, below its own high watermark; a log has
 all that was durable when its last process ended; a coordinator that has read its log back knows
 the offsets that were committed, and none that were deleted.
@@ -229,7 +229,7 @@ class Guards:
             raise Violation(f"{partition.name}: {who} read its groups back, and {wrong}")
 
     def compare_groups(self, machine: "Machine") -> None:
-        """At the end: whoever coordinates next would know what was committed."""
+        """At the end: the next coordinator would know what was committed."""
         broker = machine.broker
         topic = None if broker is None else broker.topics.get(OFFSETS_TOPIC)
         for partition in () if topic is None else topic.partitions:

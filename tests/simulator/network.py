@@ -375,7 +375,7 @@ class Cables:
             self._ends.pop(end.other, None)
 
     def open(self, loop: VirtualLoop, host: str, address: Address) -> "asyncio.Future[End]":
-        """A connection to whoever listens there, when the network lets it through."""
+        """A connection to the process that listens there, when the network lets it through."""
         future: asyncio.Future[End] = loop.create_future()
         there = address.host
 

@@ -22,7 +22,7 @@ ROWS = 24_000
 
 
 @pytest.fixture(autouse=True)
-def _look_anew() -> Iterator[None]:
+def _look_again() -> Iterator[None]:
     segments._directories.clear()
     yield
     segments._directories.clear()

@@ -179,7 +179,7 @@ def test_a_new_leader_is_sent_only_if_there_is_one() -> None:
 
 
 def test_importing_the_wire_imports_no_messages() -> None:
-    """They cost start time; each is imported by whoever serves it."""
+    """They cost start time; each is imported by the module that serves it."""
     code = (
         "import sys, barnabas.wire.frames\n"
         "print([m for m in sys.modules if m.startswith('barnabas.wire.messages')])\n"

@@ -91,7 +91,7 @@ class Member:
             await asyncio.sleep(0.01)
 
     async def ask(self, request: ProtocolMessage, expected: type[R]) -> R:
-        """Of whoever coordinates, again and again while that changes."""
+        """Of the coordinator, again and again while that changes."""
         async with asyncio.timeout(60):
             while True:
                 try:

@@ -175,7 +175,7 @@ async def test_a_group_with_members_keeps_its_offsets_and_itself(tmp_path: Path)
         await joined(running)
 
 
-async def test_a_topic_that_is_created_again_begins_anew(tmp_path: Path) -> None:
+async def test_a_topic_that_is_created_again_begins_at_its_start(tmp_path: Path) -> None:
     async with broker(tmp_path) as running:
         await running.create("t", partitions=1)
         await alter(running, {0: 0})

@@ -147,7 +147,7 @@ async def test_a_replica_ends_though_the_controller_that_moved_it_died_first(
         assert TopicPartition("t", 0) in broker.logs.logs
         await broker.replicas.strays.rename()
         assert TopicPartition("t", 0) not in broker.logs.logs
-        # It may come again, and begins anew.
+        # It may come again, and begins again.
         await move(cluster, new, old)
         await eventually(lambda: sorted(cluster.partition(new, "t").in_sync) == sorted([new, old]))
         assert (await produce(cluster, new)).base_offset == 5

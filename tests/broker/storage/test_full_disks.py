@@ -193,7 +193,7 @@ async def test_a_topic_is_refused_while_the_keeper_file_has_no_room_and_made_onc
 async def test_the_log_says_why_a_topic_was_not_created(
     tmp_path: Path, directories: list[Path]
 ) -> None:
-    """The client hears of it, but whoever looks after the disk reads the log."""
+    """The client gets an error, but the operator of the disk reads the log."""
     disk = FullDisk()
     async with running_broker(tmp_path, log_dirs(directories), disk=disk) as running:
         with disk.full("write", "partition.metadata"), pytest.raises(AssertionError):

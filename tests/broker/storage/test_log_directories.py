@@ -113,7 +113,7 @@ async def test_a_full_disk_refuses_appends_and_recovers_by_itself(
 async def test_a_directory_that_cannot_be_opened_leaves_the_others_served(
     tmp_path: Path, directories: list[Path]
 ) -> None:
-    """Its partitions are not made anew elsewhere: they would seem to have lost their records."""
+    """Its partitions are not made again elsewhere: they would seem to have lost their records."""
     disk, keeper = SickDisk(), MemoryKeeper()
     async with running_broker(tmp_path, log_dirs(directories), keeper, disk) as running:
         await running.create("t", partitions=3)

@@ -130,7 +130,7 @@ def test_a_coordinator_has_one_view_and_fences_members_with_another() -> None:
     group = NewGroup()
     w = group.world
     stale, late = group.epochs["m0"], group.owned["m0"]
-    # Cut off, it is taken for dead; what it had is given out by whoever counts the members.
+    # Cut off, it is taken for dead; each member that counts the others assigns what it had.
     group.owned.pop("m0")
     for _ in range(12):
         w.advance(5_000)

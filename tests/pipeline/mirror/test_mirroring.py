@@ -250,7 +250,7 @@ def test_a_topic_that_was_created_again_is_not_taken_for_the_one_before(
         admin.create_topic(topic, partitions=2)
         produce(broker, topic, range(10))
         copied(broker, other, topic)
-        # Deleted in the target, by whoever wants it copied once more.
+        # Deleted in the target, by a user who wants it copied once more.
         target.delete_topic(topic)
         produce(broker, topic, range(10, 20))
         assert copied(broker, other, topic).records == 20

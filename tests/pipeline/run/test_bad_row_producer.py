@@ -138,8 +138,8 @@ def test_another_query_or_another_topic_has_bad_rows_of_its_own(
     done = batch(topic, 0, 0, 10)
     producer.write(done, [])
     assert producer.done(done) == {f"{IDS['orders']}/0": 10}
-    anew = BatchIdentity("q", 0, done.start, done.end, {topic: "another"})
-    assert producer.done(anew) == {}
+    recreated = BatchIdentity("q", 0, done.start, done.end, {topic: "another"})
+    assert producer.done(recreated) == {}
     producer.close()
     client = {"bootstrap.servers": broker.bootstrap_servers}
     other = BadRowProducer(client, "q2", topic, f"{topic}.dlq", {f"{topic}.dlq": 1_000_000})

@@ -87,8 +87,8 @@ def test_a_stream_that_began_at_the_end_and_stopped_begins_there_again(
     end = latest(stream, begun)
     latest(stream, end)  # Spark has it in its checkpoint: the first batch is done
     write(broker, topic, 0, 5)
-    anew = reader(broker, topic, **options)
-    assert anew.initialOffset() == {topic: {"0": 10}}
+    again = reader(broker, topic, **options)
+    assert again.initialOffset() == {topic: {"0": 10}}
 
 
 def test_a_query_with_other_options_does_not_begin_where_another_one_did(

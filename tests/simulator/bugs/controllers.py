@@ -20,14 +20,14 @@ WRITES_LOST = 3
 
 @bug(brokers=4)
 def believes_every_proposal() -> list[Change]:
-    """Hazard 5 (KIP-497): in-sync sets are taken from whoever proposes them, worked out from
+    """Hazard 5 (KIP-497): in-sync sets are taken from any broker, worked out from
     whatever was known then."""
     return [(in_sync, "_judge", lambda *_: Code.NONE)]
 
 
 @bug()
 def misses_restarts() -> list[Change]:
-    """Hazard 6 (KIP-903): a broker that has registered anew is taken for the one it was."""
+    """Hazard 6 (KIP-903): a broker that has registered again is taken for the one it was."""
 
     def brokers_changed(tenure: Any) -> Any:
         found = yield ReadBrokers()
@@ -61,7 +61,7 @@ def elects_whoever_is_there() -> list[Change]:
 
 @bug()
 def elects_the_first_replica() -> list[Change]:
-    """Hazard 7: whoever is first among the replicas leads, in sync or not."""
+    """Hazard 7: the first replica that is alive leads, in sync or not."""
     real = leader_election.after_loss
 
     def after_loss(cluster: Any, partition: Any, epoch: int, **options: Any) -> Any:
@@ -81,7 +81,7 @@ def elects_the_first_replica() -> list[Change]:
 
 @bug()
 def elects_without_proof() -> list[Change]:
-    """Whoever of the in-sync set comes back first leads, with or without its disk."""
+    """The first member of the in-sync set that comes back leads, with or without its disk."""
 
     def leader(cluster: Any, partition: Any, *, waited: bool = False) -> Any:
         there = [each for each in partition.state.isr if cluster.usable(each, partition)]
@@ -198,7 +198,7 @@ def lets_anybody_into_the_set() -> list[Change]:
 
 @bug()
 def obeys_deposed_controllers() -> list[Change]:
-    """Hazards 8 and 11: nobody looks at the epochs of whoever gives orders, nor of the orders: a
+    """Hazards 8 and 11: nobody looks at the epoch of the sender of an order, nor of the order: a
     LeaderAndIsr that came late (KIP-570) undoes a newer one."""
 
     def admit(self: Place, controller_id: int, controller_epoch: int, broker_epoch: int) -> None:

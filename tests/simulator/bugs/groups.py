@@ -49,7 +49,7 @@ def drops_tombstones_at_once() -> list[Change]:
 
 @bug(brokers=None)
 def takes_commits_of_twins() -> list[Change]:
-    """Hazard 16 (KIP-345): whoever says the instance id of a member may commit for it."""
+    """Hazard 16 (KIP-345): a client that names the instance id of a member may commit for it."""
     real = membership.check_commit
 
     def check_commit(group: Any, member_id: str, instance_id: str | None, generation: int) -> Code:

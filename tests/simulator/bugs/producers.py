@@ -45,7 +45,7 @@ def forgets_producers_when_it_cuts() -> list[Change]:
 
 @bug(brokers=None)
 def sends_again_under_new_numbers() -> list[Change]:
-    """Hazards 17 and 19: a producer numbers a batch anew that may have been written."""
+    """Hazards 17 and 19: a producer gives new numbers to a batch that may have been written."""
     real = sequences.requeue
 
     def requeue(queue: Any, batch: Any) -> None:

@@ -199,7 +199,7 @@ def test_tries_are_spaced_out_and_run_out() -> None:
     assert attempts.next_deadline() == 100
     assert not attempts.failed(100)
     assert attempts.failed(200), "that was the last"
-    assert not attempts.failed(300), "whoever asks again begins anew"
+    assert not attempts.failed(300), "a consumer that asks again begins at the first attempt"
     attempts.done()
     assert attempts.next_deadline() is None
 
