@@ -256,7 +256,7 @@ class RoleOptions(Config):
         "offsets.topic.segment.bytes",
         Bytes(min=1),
         104_857_600,
-        "Its segment.bytes.",
+        "The segment.bytes of __consumer_offsets.",
     )
     transaction_max_timeout_ms = _role(
         "transaction.max.timeout.ms",
@@ -287,10 +287,13 @@ class RoleOptions(Config):
         "transaction.state.log.min.isr",
         Int(min=1),
         2,
-        "Its min.insync.replicas; a lone broker needs no other replica.",
+        "The min.insync.replicas of __transaction_state; a lone broker needs no other replica.",
     )
     transaction_state_log_segment_bytes = _role(
-        "transaction.state.log.segment.bytes", Bytes(min=1), 104_857_600, "Its segment.bytes."
+        "transaction.state.log.segment.bytes",
+        Bytes(min=1),
+        104_857_600,
+        "The segment.bytes of __transaction_state.",
     )
     transaction_state_log_load_buffer_size = _role(
         "transaction.state.log.load.buffer.size",

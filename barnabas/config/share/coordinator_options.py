@@ -34,13 +34,13 @@ class ShareCoordinatorOptions(Config):
         "share.coordinator.state.topic.min.isr",
         Int(min=1),
         2,
-        "Its min.insync.replicas; a lone broker needs no other replica.",
+        "The min.insync.replicas of __share_group_state; a lone broker needs no other replica.",
     )
     share_coordinator_state_topic_segment_bytes = _option(
         "share.coordinator.state.topic.segment.bytes",
         Bytes(min=1),
         104_857_600,
-        "Its segment.bytes.",
+        "The segment.bytes of __share_group_state.",
     )
     share_coordinator_snapshot_update_records_per_snapshot = _option(
         "share.coordinator.snapshot.update.records.per.snapshot",
