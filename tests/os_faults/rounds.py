@@ -47,10 +47,10 @@ HELD_S = 0.5  # how long the fault lasts once it has been met
 RECORDED_S = 8.0  # with a checkpoint, and a compaction
 RECORDED_TIMES = 12
 START_S_MAX = 30.0
-GOES_ON = "the broker goes on, and is well when the fault has ended"
-STOPS = "the broker stops; well after a restart"
-OFFLINE = "the log directory is offline; well after a restart"
-STOPPED = "the fault was during a stop: the stop ends; well after the next start"
+GOES_ON = "the broker continues, and works normally when the fault has ended"
+STOPS = "the broker stops, and works normally after a restart"
+OFFLINE = "the log directory is offline, and works normally after a restart"
+STOPPED = "the fault was during a stop: the stop ends, and the next start works normally"
 UNMET = "not met"
 
 
