@@ -40,6 +40,7 @@ COMMANDS = {
     "pipeline": "Run a pipeline on Spark: a stream, a lake or a mirror.",
     "lake": "Maintain the tables that pipelines write: join files, expire, clean up.",
     "dlq": "List dead-letter topics, show their records, send them back.",
+    "delay": "Deliver records at the time in their headers; list and cancel pending ones.",
     "sql": "Run a query over topics.",
     "console": "Show topics, groups, brokers and what is wrong, in a browser.",
 }

@@ -1,7 +1,8 @@
 """The client: logic without IO, flows over one interface to the outside, and two drivers.
 
 producer/, consumer/, share/, admin/, groups/ and transactions/ (as an administrator sees them) hold
-logic and flows; workers/ runs a function on the records of a topic. Drivers: aio/ (asyncio) and
+logic and flows; workers/ runs a function on the records of a topic, delay/ delivers records at a
+time. Drivers: aio/ (asyncio) and
 blocking/ (a thread, without an event loop).
 
 cluster: a connection per broker, coordinators, retries, and the metadata cache

@@ -42,6 +42,15 @@ class TopicConfig(Config):
         doc="Consumers receive a record this long after it was appended. Requires "
         "message.timestamp.type=LogAppendTime. An option of Barnabas.",
     )
+    barnabas_scheduler = Option[bool](
+        name="barnabas.scheduler",
+        kind=Bool(),
+        default=False,
+        scope=Scope.TOPIC,
+        needs_restart=False,
+        doc="A holding topic: `barnabas delay run` delivers its records at the times in their "
+        "headers. Requires retention.ms=-1. An option of Barnabas.",
+    )
     cleanup_policy = Option[tuple[str, ...]](
         name="cleanup.policy",
         kind=List("delete", "compact"),
@@ -325,6 +334,13 @@ class TopicConfig(Config):
             )
         if self.barnabas_delivery_delay_ms:
             self._check_delay(self.barnabas_delivery_delay_ms)
+        keeps = self.cleanup_policy in ((), ("delete",)) and self.retention_ms == -1
+        if self.barnabas_scheduler and not (keeps and self.retention_bytes == -1):
+            raise invalid(
+                "barnabas.scheduler = true requires retention.ms = -1, retention.bytes = -1 and"
+                " cleanup.policy = delete: set them too. Records would be removed before they are"
+                " delivered; the delayer deletes those that were"
+            )
 
     def _check_delay(self, delay_ms: int) -> None:
         name = f"barnabas.delivery.delay.ms = {delay_ms}"

@@ -3,11 +3,14 @@
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+import barnabas.sync
 from tests.client_e2e.conftest import Served, skip_without_share_groups
+from tests.client_e2e.delaying import delayer
 from tests.process import BrokerProcess
 from tests.support.cache import ROOT
 
@@ -22,9 +25,23 @@ def test_an_example_runs(served: Served, topic: str, tmp_path: Path, number: int
     if "delivery.delay" in EXAMPLES[number] and not isinstance(served, BrokerProcess):
         pytest.skip("it needs an option of Barnabas")
     source = EXAMPLES[number].replace("localhost:9092", served.bootstrap_servers)
-    source = re.sub(r'"(jobs|workers|reminders)"', rf'"\1-{topic}"', source)
+    source = re.sub(r'(b?)"(jobs|workers|reminders|later|orders)"', rf'\1"\2-{topic}"', source)
     script = tmp_path / "example.py"
     script.write_text(source)
+    with ExitStack() as running:
+        if "deliver-at" in source:
+            create_topic(served, f"orders-{topic}")
+            log = tmp_path / "delayer.log"
+            running.enter_context(delayer(served.bootstrap_servers, log, f"later-{topic}"))
+        run_example(script)
+
+
+def create_topic(served: Served, topic: str) -> None:
+    with barnabas.sync.Admin(bootstrap_servers=served.bootstrap_servers) as admin:
+        admin.create_topic(topic, partitions=1)
+
+
+def run_example(script: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         cwd=ROOT,

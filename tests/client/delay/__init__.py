@@ -1,0 +1,1 @@
+"""Delivery at a time: headers, ledger, schedule, and random histories of a delayer."""
