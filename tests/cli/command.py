@@ -15,8 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 from tests.cli.command_server import ANSWER
 from tests.support.cache import ROOT
-
-TIMEOUT_S = 120
+from tests.waiting import WAIT_S
 
 
 class Ended(NamedTuple):
@@ -69,9 +68,9 @@ def _run(
 
 def _status(answers: BinaryIO, arguments: tuple[str, ...]) -> int:
     (pid,) = ANSWER.unpack(answers.read(ANSWER.size))
-    if not select.select([answers], [], [], TIMEOUT_S)[0]:
+    if not select.select([answers], [], [], WAIT_S)[0]:
         os.kill(pid, signal.SIGKILL)
-        raise subprocess.TimeoutExpired(arguments, TIMEOUT_S)
+        raise subprocess.TimeoutExpired(arguments, WAIT_S)
     (status,) = ANSWER.unpack(answers.read(ANSWER.size))
     return int(status)
 

@@ -25,7 +25,7 @@ from barnabas.model.ids import TopicPartition
 from tests.cli.command import Ended
 from tests.cli.test_topics import Shell
 from tests.process import BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +83,7 @@ def produce(shell: Shell, topic: str, count: int, *partitions: int) -> None:
     for partition in partitions:
         for _ in range(count):
             producer.produce(topic, b"x", partition=partition)
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_S) == 0
 
 
 def commit(shell: Shell, group: str, topic: str, offsets: dict[int, int]) -> None:
@@ -127,7 +127,7 @@ def test_a_group_is_described(shell: Shell, group: str, topic: str) -> None:
         assert member["partitions"] == [[topic, 0], [topic, 1]]
         first, second = found["partitions"]
         assert (first["committed"], first["end"], first["lag"]) == (4, 10, 6)
-        assert 0 < first["lag_ms"] < 120_000
+        assert 0 < first["lag_ms"] < 3_600_000
         assert (second["lag"], second["lag_ms"], second["catch_up_ms"]) == (0, 0, 0)
         assert first["member"] == member["member"]
         text = shell.out("group", "describe", group)
@@ -340,7 +340,7 @@ def watching(shell: Shell, *arguments: str) -> Iterator[Callable[[], str]]:
         yield process.stdout.readline
     finally:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=WAIT_S)
     assert (process.returncode, err) == (130, "")
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 import barnabas.sync
-from tests.cli.command import TIMEOUT_S
+from tests.waiting import WAIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = (
@@ -200,7 +200,7 @@ def loaded(process: str) -> frozenset[str]:
             if process == PLAIN:
                 _use(ready.split(" on ")[1].split()[0])
             running.send_signal(signal.SIGTERM)
-        _, told = running.communicate(timeout=TIMEOUT_S)
+        _, told = running.communicate(timeout=WAIT_S)
         assert running.returncode == 0
     return frozenset(
         line.rpartition("|")[2].strip()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import WAIT_S
+
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -13,7 +15,7 @@ pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 def barnabas(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "barnabas", "pipeline", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
 
 
 def test_mistakes_are_lines_and_nothing_else(tmp_path: Path) -> None:
@@ -43,7 +45,7 @@ def test_upkeep_of_what_is_no_table_is_one_line(tmp_path: Path) -> None:
         f"sink: {{path: {tmp_path}/lake}}\nrun: {{checkpoint: {tmp_path}/c}}\n"
     )
     command = [sys.executable, "-m", "barnabas", "lake", "maintain", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == 1
     assert done.stderr == (
         "barnabas: x: only lakes in Delta or Iceberg need upkeep, and this is parquet\n"

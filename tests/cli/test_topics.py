@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command import Ended, barnabas
 from tests.process import BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -207,7 +207,7 @@ def test_reading_goes_on_until_interrupted(shell: Shell, topic: str) -> None:
             shell.out("produce", topic, stdin="second\n")
             assert reader.stdout.readline() == b"second\n"
             reader.send_signal(signal.SIGINT)
-            _, err = reader.communicate(timeout=60)
+            _, err = reader.communicate(timeout=WAIT_S)
         finally:
             reader.kill()
     assert reader.returncode == 130
@@ -229,7 +229,7 @@ def test_a_reader_that_closes_its_end_is_no_error_to_speak_of(shell: Shell, topi
     writer.stdout.close()
     assert writer.stderr.read() == b""
     writer.stderr.close()
-    assert writer.wait(60) == 141
+    assert writer.wait(WAIT_S) == 141
 
 
 def test_a_record_of_ten_megabytes_goes_through(shell: Shell, topic: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import barnabas
+from tests.ports import free_ports_from
 
 pytestmark = pytest.mark.slow
 
@@ -84,8 +85,7 @@ def test_a_mistake_is_one_line_with_the_remedy(arguments: list[str], said: str) 
 
 
 def test_nobody_there_is_a_failure_in_one_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_ports_from(1)
     ended = barnabas("topic", "ls", servers=f"127.0.0.1:{port}")
     said = f"no broker at 127.0.0.1:{port}: Connection refused. Start one, or set bootstrap.servers"
     assert ended == (1, "", f"barnabas: {said}\n")

@@ -9,6 +9,8 @@ from barnabas.client.consumer.one_poll import WokenUp
 from barnabas.model.errors import KafkaError
 from barnabas.testing.kafka import Kafka
 
+_STOP_S_MAX = 120
+
 
 class TourMember:
     """One consumer of a group. `work` is called with each batch of messages."""
@@ -73,4 +75,4 @@ class TourMember:
     def stop(self) -> None:
         self._stop.set()
         self.consumer.wakeup()
-        self._thread.join(30)
+        self._thread.join(_STOP_S_MAX)

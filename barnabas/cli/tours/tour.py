@@ -18,7 +18,7 @@ def command(wanted: tuple[int, ...], auto: bool, only_list: bool) -> int:
     Each chapter takes a few seconds, on a broker or a cluster of its own, in memory.
     """
     from barnabas.cli.tours import basics, cluster_chapters, group_chapters, processing
-    from barnabas.cli.tours.stage import Chapter, ClaimFailed, TourStage
+    from barnabas.cli.tours.stage import LAG_MS_MAX, Chapter, ClaimFailed, TourStage
     from barnabas.testing.kafka import Kafka
 
     modules = (basics, group_chapters, cluster_chapters, processing)
@@ -40,7 +40,11 @@ def command(wanted: tuple[int, ...], auto: bool, only_list: bool) -> int:
             continue
         started = time.monotonic()
         click.echo(f"\n{number}. {chapter.title}\n  {chapter.says}\n  code: {chapter.code}\n")
-        settings = {"log.cleaner.enable": True, "log.cleaner.backoff.ms": 100}
+        settings = {
+            "log.cleaner.enable": True,
+            "log.cleaner.backoff.ms": 100,
+            "replica.lag.time.max.ms": LAG_MS_MAX,
+        }
         try:
             with Kafka(chapter.brokers, settings=settings) as kafka:
                 stage = TourStage(kafka, pause)

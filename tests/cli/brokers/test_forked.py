@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import WAIT_S
+
 _PARENT = """
 import json, os, signal, sys
 from barnabas.cli.brokers.forked import Forked
@@ -39,7 +41,7 @@ child = Forked("broker-9", {"look": look, "wait": wait, "fail": fail}[sys.argv[2
 if sys.argv[2] == "wait":
     child.kill()
 said = child.stdout.read().decode()
-code = child.wait(60)
+code = child.wait()
 print()
 print(json.dumps([said, code]))
 """
@@ -51,7 +53,7 @@ def run(directory: Path, what: str) -> tuple[str, int, str]:
         [sys.executable, "-c", _PARENT, str(directory / "held"), what],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT_S,
         check=True,
     )
     before, last = done.stdout.splitlines()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.command import Ended, barnabas
 from tests.process import BrokerProcess
+from tests.waiting import until
 
 OPTIONS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -109,7 +110,7 @@ def test_a_denied_request_is_explained_afterwards(tmp_path: Path) -> None:
         assert (found["user"], found["api"]) == ("ANONYMOUS", "Metadata")
         assert (found["operation"], found["resource"]) == ("describe", "topic:secret")
         assert barnabas("acl", "ls", servers=servers).code == 5
-        assert "access denied" in process.log
+        until(lambda: "access denied" in process.log, lambda: process.log)
     finally:
         process.stop()
 

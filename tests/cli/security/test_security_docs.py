@@ -13,6 +13,7 @@ import pytest
 from tests.ports import free_ports_from
 from tests.process import READY
 from tests.support.cache import ROOT
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,6 @@ PAGE = (ROOT / "docs/SECURITY.md").read_text()
 (SECTION,) = re.findall(r"^## From nothing to .*?(?=^## )", PAGE, re.DOTALL | re.MULTILINE)
 ADDRESS = "127.0.0.1:9093"
 REFUSED = ("barnabas: ", "DENIED: ")
-TIMEOUT_S = 120
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def running(command: str, directory: Path, environment: dict[str, str]) -> Itera
             yield
         finally:
             process.terminate()
-        assert process.wait(TIMEOUT_S) == 0
+        assert process.wait(WAIT_S) == 0
     assert "Traceback" not in (directory / "broker.log").read_text()
 
 
@@ -88,7 +88,7 @@ class Reader:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=WAIT_S,
             check=False,
         )
         is_refused = bool(shown) and shown[0].startswith(REFUSED)
