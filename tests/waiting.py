@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 WAIT_S = 180.0
+PROGRAM_S = 2 * WAIT_S  # for a whole program, which waits for things itself
 _PAUSE_S = 0.005
 
 

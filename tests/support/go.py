@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.support.cache import once, run
 from tests.support.install import program
+from tests.waiting import PROGRAM_S
 
 SOURCES = Path(__file__).parent / "franz"
 BUILD_TIMEOUT_S = 590
@@ -29,7 +30,9 @@ class Franz:
 
     path: Path
 
-    def run(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, timeout_s: float = PROGRAM_S
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(self.path), *arguments],
             stdin=subprocess.DEVNULL,

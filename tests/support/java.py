@@ -14,6 +14,7 @@ from tests.secured import java_arguments
 from tests.support.cache import once, run
 from tests.support.install import program
 from tests.support.tool_jvm import ToolJvm
+from tests.waiting import PROGRAM_S
 
 KAFKA_VERSION = "4.3.0"
 SOURCES = Path(__file__).parent / "java"
@@ -80,7 +81,7 @@ class Java:
         return [program("java"), *flags, *more, quiet, "-cp", self.class_path, main, *words]
 
     def run(
-        self, main: str, *arguments: str, timeout_s: float = 240, stdin: str | None = None
+        self, main: str, *arguments: str, timeout_s: float = PROGRAM_S, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; the caller judges return code, stdout and stderr."""
         if self.jvm and not main.endswith(_REPORT_AT_THE_END):

@@ -8,6 +8,7 @@ from tests.process import BROKERS
 from tests.secured import node_environment
 from tests.support.cache import once, run
 from tests.support.install import program
+from tests.waiting import PROGRAM_S
 
 PACKAGES = ("kafkajs@2.2.4", "snappyjs@0.7.0", "lz4js@0.2.0", "zstd-codec@0.1.5")
 SOURCES = Path(__file__).parent / "node"
@@ -34,7 +35,7 @@ class Node:
         return [program("node"), str(SOURCES / script), *arguments]
 
     def run(
-        self, script: str, *arguments: str, timeout_s: float = 240
+        self, script: str, *arguments: str, timeout_s: float = PROGRAM_S
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command(script, *arguments),

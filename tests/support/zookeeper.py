@@ -42,7 +42,7 @@ class Zookeeper:
             f"clientPort={self.port}\n"
             "clientPortAddress=127.0.0.1\n"
             f"tickTime={TICK_MS}\n"
-            f"maxSessionTimeout=60000\n"
+            f"maxSessionTimeout=600000\n"
             "admin.enableServer=false\n"
         )
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,6 +1,5 @@
 """A broker process and people who mean it harm: each is refused, said so, and hurts nobody else."""
 
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from barnabas.wire.messages.metadata import (
 from barnabas.wire.primitives import uvarint
 from barnabas.wire.records import decode_batch
 from tests.fuzz.batches import bomb, forge
-from tests.process import BrokerProcess
+from tests.process import BrokerProcess, cpu_s
 from tests.raw import Closed, RawClient, batch_of, fetch_request, records_in
 from tests.waiting import WAIT_S, until
 
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
 FRAME_SIZE_MAX = 104_857_600
-SERVED_S_MAX = 120.0
+SERVED_S_MAX = WAIT_S
 
 
 @pytest.fixture
@@ -87,11 +86,6 @@ def memory(broker: BrokerProcess, field: str = "VmRSS") -> int:
         if name == field:
             return int(value.split()[0]) * 1024
     raise AssertionError(f"no {field}")
-
-
-def cpu_s(broker: BrokerProcess) -> float:
-    fields = Path(f"/proc/{broker.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resting(broker: BrokerProcess) -> Callable[[], bool]:

@@ -65,7 +65,7 @@ def _produce(acks: int, *names: str, **options: Any) -> produce.ProduceRequest:
     data = [produce.PartitionProduceData(index=0, records=records)]
     return produce.ProduceRequest(
         acks=acks,
-        timeout_ms=1000,
+        timeout_ms=60_000,
         topic_data=[produce.TopicProduceData(name=name, partition_data=data) for name in names],
     )
 
@@ -112,12 +112,12 @@ REQUESTS: dict[str, tuple[int, Make]] = {
     "create": (7, lambda ids: create_topics.CreateTopicsRequest(
         topics=[_creatable("new-1"), _creatable("other")])),
     "delete by name": (5, lambda ids: delete_topics.DeleteTopicsRequest(
-        timeout_ms=1000, topic_names=["secret", "missing", "undeletable", "new-1-missing"])),
-    "delete by id": (6, lambda ids: delete_topics.DeleteTopicsRequest(timeout_ms=1000, topics=[
+        timeout_ms=60_000, topic_names=["secret", "missing", "undeletable", "new-1-missing"])),
+    "delete by id": (6, lambda ids: delete_topics.DeleteTopicsRequest(timeout_ms=60_000, topics=[
         delete_topics.DeleteTopicState(topic_id=id_)
         for id_ in (ids["secret"], ids["undeletable"], UUID(int=99))])),
     "more partitions": (3, lambda ids: create_partitions.CreatePartitionsRequest(
-        timeout_ms=1000, validate_only=True, topics=[create_partitions.CreatePartitionsTopic(
+        timeout_ms=60_000, validate_only=True, topics=[create_partitions.CreatePartitionsTopic(
             name=name, count=5, assignments=None) for name in NAMES])),
     "settings": (4, lambda ids: describe_configs.DescribeConfigsRequest(resources=[
         _config(2, "orders"), _config(2, "missing"), _config(4, "1"), _config(32, "g")])),

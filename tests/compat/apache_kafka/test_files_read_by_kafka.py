@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from tests.conftest import StartBroker
 from tests.process import BrokerProcess
 from tests.support.java import Java
+from tests.waiting import WAIT_S
 
 RECORDS_PER_CODEC = 400
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -25,7 +26,7 @@ def fill(broker: BrokerProcess, topic: str) -> int:
     randomness = random.Random(7)
     options = {"segment.bytes": "65536", "index.interval.bytes": "1024"}
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, 1, 1, config=options)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, 1, 1, config=options)])[topic].result(WAIT_S)
     for number, codec in enumerate(CODECS):
         producer = Producer(
             {
@@ -39,7 +40,7 @@ def fill(broker: BrokerProcess, topic: str) -> int:
             value = randomness.randbytes(300) + bytes(700)
             producer.produce(topic, value, key=str(record), headers={"n": str(record)})
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(WAIT_S) == 0
     return RECORDS_PER_CODEC * len(CODECS)
 
 

@@ -56,7 +56,6 @@ from tests.support.caller import (
     DELETE,
     GROUP,
     METRICS,
-    READY_S_MAX,
     SET,
     SUBTRACT,
     TOPIC,
@@ -69,6 +68,7 @@ from tests.support.caller import (
     named,
     without_source,
 )
+from tests.waiting import WAIT_S
 
 # --- what is asked --------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ def records_deleted(caller: Caller, topic: str) -> Any:
                         partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)],
                     )
                 ],
-                timeout_ms=5000,
+                timeout_ms=60_000,
             ),
             2,
         )
@@ -389,10 +389,10 @@ def partitions_added(caller: Caller, topic: str) -> Any:
         if replicas is not None:
             assignments = [CreatePartitionsAssignment(broker_ids=brokers) for brokers in replicas]
         grown = CreatePartitionsTopic(name=name, count=count, assignments=assignments)
-        request = CreatePartitionsRequest(topics=[grown], timeout_ms=5000, validate_only=False)
+        request = CreatePartitionsRequest(topics=[grown], timeout_ms=60_000, validate_only=False)
         answers.append(caller.answer(request, 3))
     twice = CreatePartitionsTopic(name=topic, count=9, assignments=None)
-    request = CreatePartitionsRequest(topics=[twice, twice], timeout_ms=5000, validate_only=False)
+    request = CreatePartitionsRequest(topics=[twice, twice], timeout_ms=60_000, validate_only=False)
     return answers, caller.answer(request, 3)
 
 
@@ -412,9 +412,9 @@ def topics_deleted(caller: Caller, topic: str) -> Any:
         [("../x", NO_TOPIC_ID)],
     ):
         states = [DeleteTopicState(name=name, topic_id=id_) for name, id_ in asked]
-        answers.append(caller.answer(DeleteTopicsRequest(topics=states, timeout_ms=5000), 6))
+        answers.append(caller.answer(DeleteTopicsRequest(topics=states, timeout_ms=60_000), 6))
     names = [f"{topic}-2", f"{topic}-missing"]
-    request = DeleteTopicsRequest(topic_names=names, timeout_ms=5000)
+    request = DeleteTopicsRequest(topic_names=names, timeout_ms=60_000)
     return answers, caller.answer(request, 5)
 
 
@@ -542,7 +542,7 @@ def subscriptions_to_clients_metrics(caller: Caller, topic: str) -> Any:
 
 def await_group(caller: Caller, group: str, option: str, value: str) -> bool:
     """Kafka's brokers learn of a change after its answer."""
-    deadline = time.monotonic() + READY_S_MAX
+    deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         (config,) = described(caller, GROUP, group, option)["configs"]
         if config["value"] == value:

@@ -26,10 +26,10 @@ from tests.compat.apache_kafka.authorized_requests import REQUESTS, RIGHTS, TOPI
 from tests.coordinators.groups.streams.streams_world import subtopology, topology
 from tests.ports import free_ports
 from tests.process import KEPT, BrokerProcess
-from tests.support.caller import READY_S_MAX, Caller, comparable
+from tests.support.caller import Caller, comparable
 from tests.support.java import kafka_tools
 from tests.support.kafka import kafka_for_tests
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 PASSWORD = "alice-secret"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -71,7 +71,7 @@ class Side:
     def find_coordinator(self, key_type: int) -> None:
         """Until it is there: the first search creates its topic."""
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g"])
-        deadline = time.monotonic() + READY_S_MAX
+        deadline = time.monotonic() + WAIT_S
         while self.admin.answer(request, 4)["coordinators"][0]["error_code"]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -105,7 +105,7 @@ class Side:
         ]
         answer: Any = self.admin.ask(create_acls.CreateAclsRequest(creations=creations), 3)
         assert [each.error_code for each in answer.results] == [0] * len(rules)
-        deadline = time.monotonic() + READY_S_MAX
+        deadline = time.monotonic() + WAIT_S
         while self.stored() != len(set(rules)):
             assert time.monotonic() < deadline
             time.sleep(0.005)

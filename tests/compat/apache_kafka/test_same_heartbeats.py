@@ -24,10 +24,14 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from tests.group_requests import commit_request
 from tests.process import BrokerProcess, running_broker
-from tests.support.caller import READY_S_MAX, Caller
+from tests.support.caller import Caller
 from tests.support.kafka import KafkaBroker, kafka_for_tests
+from tests.waiting import WAIT_S
 
-OPTIONS = {"group.consumer.assignment.interval.ms": "0"}
+OPTIONS = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.session.timeout.ms": "60000",  # no member may be lost while a script runs
+}
 GROUP = "g"
 
 
@@ -61,7 +65,7 @@ class Script:
 
     def _find_coordinator(self) -> None:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
-        deadline = time.monotonic() + READY_S_MAX
+        deadline = time.monotonic() + WAIT_S
         while True:
             found: Any = self.caller.ask(request, 4)
             described: Any = self.caller.ask(DescribeGroupsRequest(groups=[GROUP]), 5)

@@ -17,8 +17,9 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.records import Record, encode_batch
 from tests.process import BrokerProcess
-from tests.support.caller import READY_S_MAX, Caller, creatable
+from tests.support.caller import Caller, creatable
 from tests.support.kafka import KafkaBroker
+from tests.waiting import WAIT_S
 
 Broker = BrokerProcess | KafkaBroker
 
@@ -171,7 +172,7 @@ def limit(broker: Broker, client_id: str, key: str, value: float) -> Iterator[No
     caller = Caller(broker)
     entity: list[Pair] = [("client-id", client_id)]
     alter(caller, [(entity, [(key, value)])], 1, validate_only=False)
-    deadline = time.monotonic() + READY_S_MAX
+    deadline = time.monotonic() + WAIT_S
     while not describe(caller, [("client-id", 0, client_id)], True, 1)["entries"]:
         assert time.monotonic() < deadline
     yield
@@ -185,10 +186,10 @@ def told_to_wait(broker: Broker, topic: str) -> int:
     records = memoryview(encode_batch([Record(0, 1, b"key", b"v" * 50_000, ())]))
     data = PartitionProduceData(index=0, records=records)
     request = ProduceRequest(
-        transactional_id=None, acks=1, timeout_ms=10_000,
+        transactional_id=None, acks=1, timeout_ms=60_000,
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )  # fmt: skip
-    deadline = time.monotonic() + READY_S_MAX
+    deadline = time.monotonic() + WAIT_S
     while True:
         assert time.monotonic() < deadline, "never told to wait"
         caller = Caller(broker, topic)

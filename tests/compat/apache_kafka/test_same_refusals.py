@@ -62,7 +62,7 @@ def records_refused(caller: Caller, topic: str) -> Any:
                 data = PartitionProduceData(index=0, records=batch)
                 request = ProduceRequest(
                     acks=-1,
-                    timeout_ms=5000,
+                    timeout_ms=60_000,
                     topic_data=[TopicProduceData(name=f"{topic}-{kind}", partition_data=[data])],
                 )
                 answers.append(without_words(caller.answer(request, version)))
@@ -113,7 +113,7 @@ def leaders_elected(caller: Caller, topic: str) -> Any:
     for version, kind in ((0, 0), (1, 0), (1, 1), (1, 7), (2, 0), (2, 1), (2, 7)):
         for asked in (some, [], None):
             request = elect_leaders.ElectLeadersRequest(
-                election_type=kind, topic_partitions=asked, timeout_ms=5000
+                election_type=kind, topic_partitions=asked, timeout_ms=60_000
             )
             answer = caller.answer(request, version)
             if asked is None:  # other topics are not the same on both
@@ -141,7 +141,7 @@ def replicas_reassigned(caller: Caller, topic: str) -> Any:
                 partition_index=index, replicas=replicas
             )
             request = reassignments.AlterPartitionReassignmentsRequest(
-                timeout_ms=5000,
+                timeout_ms=60_000,
                 allow_replication_factor_change=allow,
                 topics=[reassignments.ReassignableTopic(name=name, partitions=[partition] * 2)],
             )

@@ -15,7 +15,8 @@ from barnabas.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from tests.support.caller import READY_S_MAX, Caller
+from tests.support.caller import Caller
+from tests.waiting import WAIT_S
 
 UNKNOWN, SHA_256, SHA_512 = range(3)
 Change = ScramCredentialUpsertion | ScramCredentialDeletion
@@ -60,7 +61,7 @@ def describe(caller: Caller, users: Iterable[str] | None) -> list[Any]:
 
 def await_same(us: Caller, them: Caller, users: Iterable[str] | None) -> list[Any]:
     """Kafka's brokers learn of a change a little later than its controller."""
-    deadline = time.monotonic() + READY_S_MAX
+    deadline = time.monotonic() + WAIT_S
     while (ours := describe(us, users)) != (theirs := describe(them, users)):
         assert time.monotonic() < deadline, (ours, theirs)
         time.sleep(0.02)

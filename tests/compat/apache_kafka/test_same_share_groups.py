@@ -33,10 +33,15 @@ from barnabas.wire.messages.share_group_describe import ShareGroupDescribeReques
 from barnabas.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.group_requests import commit_request
 from tests.process import BrokerProcess, running_broker
-from tests.support.caller import READY_S_MAX, Caller
+from tests.support.caller import Caller
 from tests.support.kafka import KafkaBroker, kafka_for_tests
+from tests.waiting import WAIT_S
 
-OPTIONS = {"group.share.assignment.interval.ms": "0", "group.share.max.size": "3"}
+OPTIONS = {
+    "group.share.assignment.interval.ms": "0",
+    "group.share.max.size": "3",
+    "group.share.session.timeout.ms": "60000",  # no member may be lost while a script runs
+}
 ALONE = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
@@ -73,7 +78,7 @@ class ShareScript:
 
     def _find_coordinator(self, group: str) -> None:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-        deadline = time.monotonic() + READY_S_MAX
+        deadline = time.monotonic() + WAIT_S
         while True:
             found: Any = self.caller.ask(request, 4)
             described: Any = self.caller.ask(DescribeGroupsRequest(groups=[group]), 5)
@@ -101,7 +106,7 @@ class ShareScript:
         answer = self.beat(member, 0, ["t"])
         codes = [answer.error_code]
         has: list[int] = []
-        deadline = time.monotonic() + READY_S_MAX
+        deadline = time.monotonic() + WAIT_S
         while not codes[-1] and time.monotonic() < deadline:
             if answer.assignment is not None:
                 has = [n for t in answer.assignment.topic_partitions for n in t.partitions]

@@ -27,14 +27,16 @@ from barnabas.wire.messages.streams_group_heartbeat import (
 )
 from tests.coordinators.groups.streams.streams_world import Held, subtopology, tasks, topology
 from tests.process import BrokerProcess, running_broker
-from tests.support.caller import READY_S_MAX, Caller
+from tests.support.caller import Caller
 from tests.support.kafka import KafkaBroker, kafka_for_tests
+from tests.waiting import WAIT_S
 
 GROUP = "app"
 OPTIONS = {
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.max.size": "2",
+    "group.streams.session.timeout.ms": "60000",  # no member may be lost while a script runs
 }
 COUNT = topology(
     subtopology("0", ["t"], sinks=("app-r-repartition",)),
@@ -77,7 +79,7 @@ class StreamsScript:
 
     def _find_coordinator(self, group: str) -> None:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-        deadline = time.monotonic() + READY_S_MAX
+        deadline = time.monotonic() + WAIT_S
         while True:
             found: Any = self.caller.ask(request, 4)
             described: Any = self.caller.ask(DescribeGroupsRequest(groups=[group]), 5)
@@ -113,7 +115,7 @@ class StreamsScript:
     def join(self, member: str) -> None:
         """Until it is at an epoch with tasks, or has reached the group's."""
         answer = self.beat(member, 0, COUNT)
-        deadline = time.monotonic() + READY_S_MAX
+        deadline = time.monotonic() + WAIT_S
         while not answer.error_code and answer.status and time.monotonic() < deadline:
             time.sleep(0.05)
             answer = self.beat(member, answer.member_epoch)

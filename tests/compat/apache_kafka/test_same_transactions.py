@@ -145,7 +145,7 @@ class Side:
     def delete_before(self, offset: int) -> int:
         partition = DeleteRecordsPartition(partition_index=0, offset=offset)
         request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=self.topic, partitions=[partition])], timeout_ms=10_000
+            topics=[DeleteRecordsTopic(name=self.topic, partitions=[partition])], timeout_ms=60_000
         )
         said = self.client.call(request, 2, DeleteRecordsResponse)
         return said.topics[0].partitions[0].low_watermark

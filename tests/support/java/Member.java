@@ -76,7 +76,7 @@ public class Member {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             stopping = true;
             try {
-                main.join(15_000);
+                main.join(120_000);
             } catch (InterruptedException end) {
                 // It ends anyway.
             }

@@ -11,6 +11,10 @@ final class Settings {
 
     static Map<String, Object> of(Map<String, Object> given) {
         Map<String, Object> all = new HashMap<>();
+        // A call may take as long as a busy machine needs.
+        for (String limit : new String[] {"default.api.timeout.ms", "delivery.timeout.ms", "max.block.ms"}) {
+            all.put(limit, "180000");
+        }
         String file = System.getProperty("client.properties");
         if (file != null) {
             Properties read = new Properties();

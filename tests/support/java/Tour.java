@@ -113,7 +113,7 @@ public final class Tour {
 
     /** Kafka's brokers hear of a change a little after its controller. */
     private static void until(BooleanSupplier holds, String what) {
-        long deadline = System.nanoTime() + Duration.ofSeconds(20).toNanos();
+        long deadline = System.nanoTime() + Duration.ofSeconds(180).toNanos();
         while (!holds.getAsBoolean()) {
             if (System.nanoTime() > deadline) {
                 throw new AssertionError("never " + what);
@@ -123,7 +123,7 @@ public final class Tour {
 
     private static <T> T got(java.util.concurrent.Future<T> future) {
         try {
-            return future.get(20, TimeUnit.SECONDS);
+            return future.get(180, TimeUnit.SECONDS);
         } catch (Exception problem) {
             throw new RuntimeException(problem);
         }

@@ -197,7 +197,7 @@ public final class Transact {
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);
             List<String> found = new ArrayList<>();
-            long deadline = System.currentTimeMillis() + 60_000;
+            long deadline = System.currentTimeMillis() + 180_000;
             while (System.currentTimeMillis() < deadline) {
                 Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
                 consumer.poll(Duration.ofMillis(100)).forEach(each -> found.add(each.value()));

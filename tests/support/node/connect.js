@@ -5,7 +5,9 @@ const fs = require("fs");
 
 function connect(servers, more) {
   const home = process.env.SECURED_HOME;
-  const options = { brokers: servers.split(","), ...more };
+  // Its own limits are a second to connect and ten to log in, which a busy machine does not keep.
+  const patient = { connectionTimeout: 60_000, authenticationTimeout: 60_000, requestTimeout: 60_000 };
+  const options = { brokers: servers.split(","), ...patient, ...more };
   if (!home) return options;
   return {
     ...options,

@@ -57,7 +57,7 @@ async function administer(kafka, topic, total) {
   });
   let kept = "";
   // What a broker knows may follow the controller a little later.
-  for (let tries = 0; tries < 1000 && kept !== "5000000"; tries++) {
+  for (const deadline = Date.now() + 180_000; kept !== "5000000" && Date.now() < deadline; ) {
     await new Promise((resolve) => setTimeout(resolve, 20));
     const described = await admin.describeConfigs({
       includeSynonyms: false,
