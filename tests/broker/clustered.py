@@ -26,10 +26,9 @@ from barnabas.testing.locked_session import locked_session
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.broker.running import creatable
-from tests.waiting import eventually
+from tests.waiting import WAIT_S, eventually
 
-WAIT_S_MAX = 60
-ANSWER_MS_MAX = 60_000
+ANSWER_MS_MAX = int(WAIT_S * 1000)
 NOBODY = BrokerId(-7)  # the id under which a test calls brokers
 R = TypeVar("R", bound=ProtocolMessage)
 
@@ -82,7 +81,7 @@ class Clustered:
         return broker
 
     async def start(self, *ids: int) -> None:
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(WAIT_S):
             await asyncio.gather(*(self.make(id_).join() for id_ in ids))
 
     async def stop(self, *ids: int) -> None:

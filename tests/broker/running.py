@@ -35,8 +35,8 @@ from barnabas.wire.messages.produce import (
     TopicProduceData,
 )
 from barnabas.wire.records import Record, encode_batch
+from tests.waiting import WAIT_S
 
-ANSWER_S_MAX = 60
 PORT = 9092
 CORRELATION = 4711
 R = TypeVar("R", bound=ProtocolMessage)
@@ -103,7 +103,7 @@ class Wire:
 
     async def take(self) -> bytes:
         """One frame, without its size; ConnectionError if the broker closes instead."""
-        async with asyncio.timeout(ANSWER_S_MAX):
+        async with asyncio.timeout(WAIT_S):
             while True:
                 size = int.from_bytes(self._to_client[:4])
                 if len(self._to_client) >= 4 and len(self._to_client) >= 4 + size:

@@ -22,6 +22,7 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.records import Record, decode_batch, encode_batch, iter_batches
 from tests.broker.running import Running, Wire
+from tests.waiting import WAIT_S
 
 TIME = 1_700_000_000_000
 NAMES = ("one", "two", "three")  # of directories
@@ -41,7 +42,7 @@ class SickFile(SystemFile):
     def read(self, position: int, length: int) -> bytes:
         if length > 100_000 and self.disk.cold is not None:  # no look at a header: the records
             assert threading.current_thread() is not threading.main_thread() or self.cached(0, 1)
-            assert self.disk.cold.wait(60)
+            assert self.disk.cold.wait(WAIT_S)
         return super().read(position, length)
 
     def sync(self) -> None:
@@ -63,7 +64,7 @@ class SickDisk(SystemDisk):
             self.syncs += 1
             for directory, gate in tuple(self.gates.items()):
                 if path.startswith(directory + "/"):
-                    assert gate.wait(60)
+                    assert gate.wait(WAIT_S)
         for directory, number in tuple(self.broken.items()):
             if path.startswith(directory + "/"):
                 raise OSError(number, "sick", path)

@@ -10,12 +10,18 @@ import pytest
 import barnabas
 from barnabas.model.errors import InvalidRequest
 from tests.process import BrokerProcess, running_broker
+from tests.waiting import WAIT_S
 
 DELAY_MS = 700
+LONG_MS = int(WAIT_S * 2 * 1000)
+"""A reader that is not woken waits longer than a test does."""
+ATTEMPTS = 3
 OPTIONS = {
     "barnabas.delivery.delay.ms": str(DELAY_MS),
     "message.timestamp.type": "LogAppendTime",
 }
+
+PATIENT: dict[str, Any] = {"fetch_max_wait_ms": LONG_MS, "request_timeout_ms": LONG_MS + 60_000}
 
 
 @pytest.fixture
@@ -26,10 +32,10 @@ async def broker(tmp_path: Any) -> AsyncIterator[BrokerProcess]:
         yield running
 
 
-def reader(broker: BrokerProcess, **options: Any) -> Any:
+def reader(broker: BrokerProcess, topic: str = "later", **options: Any) -> Any:
     options = {"auto_offset_reset": "earliest", **options}
     servers = broker.bootstrap_servers
-    return barnabas.PartitionConsumer([("later", 0)], bootstrap_servers=servers, **options)
+    return barnabas.PartitionConsumer([(topic, 0)], bootstrap_servers=servers, **options)
 
 
 async def write(broker: BrokerProcess, *values: str) -> None:
@@ -45,12 +51,12 @@ def late_ms(message: Any) -> float:
 async def test_a_waiting_reader_gets_a_record_when_its_delay_has_passed(
     broker: BrokerProcess,
 ) -> None:
-    async with reader(broker, fetch_max_wait_ms=30_000) as consumer:
-        waiting = asyncio.ensure_future(consumer.getone(timeout=30))
+    async with reader(broker, **PATIENT) as consumer:
+        waiting = asyncio.ensure_future(consumer.getone(timeout=WAIT_S))
         await write(broker, "a")
         message = await waiting
         assert message.value == b"a"
-        assert 0 <= late_ms(message) < 5_000
+        assert late_ms(message) >= 0
 
 
 async def test_the_end_that_readers_are_told_is_that_of_the_visible_records(
@@ -63,7 +69,7 @@ async def test_the_end_that_readers_are_told_is_that_of_the_visible_records(
         assert (await admin.offsets({at: -1}))[at].offset == 0
         await admin.alter_topic("later", put={"barnabas.delivery.delay.ms": str(DELAY_MS)})
     async with reader(broker) as consumer:
-        found = [await consumer.getone(timeout=30), await consumer.getone(timeout=30)]
+        found = [await consumer.getone(timeout=WAIT_S), await consumer.getone(timeout=WAIT_S)]
         assert [message.value for message in found] == [b"a", b"b"]
         assert all(late_ms(message) >= 0 for message in found)
         assert (await consumer.end_offsets())[at] == 2
@@ -75,7 +81,7 @@ async def test_records_stay_hidden_through_a_kill_and_come_in_time(broker: Broke
     broker.kill()
     broker.start()
     async with reader(broker) as consumer:
-        found = [await consumer.getone(timeout=30) for _ in range(3)]
+        found = [await consumer.getone(timeout=WAIT_S) for _ in range(3)]
     assert [message.value for message in found] == [b"a", b"b", b"c"]
     assert all(late_ms(message) >= 0 for message in found)
 
@@ -84,35 +90,42 @@ async def test_a_changed_delay_holds_for_waiting_readers(broker: BrokerProcess) 
     servers = broker.bootstrap_servers
     async with barnabas.Admin(bootstrap_servers=servers) as admin:
         await admin.alter_topic("later", put={"barnabas.delivery.delay.ms": "3600000"})
-        async with reader(broker, fetch_max_wait_ms=30_000) as consumer:
+        async with reader(broker, **PATIENT) as consumer:
             await write(broker, "a")
             assert await consumer.getmany(timeout=0.2) == []
             await admin.alter_topic("later", reset=["barnabas.delivery.delay.ms"])
-            assert (await consumer.getone(timeout=30)).value == b"a"
+            assert (await consumer.getone(timeout=WAIT_S)).value == b"a"
 
 
 async def test_a_reader_of_committed_records_is_woken_by_the_end_of_a_transaction(
     broker: BrokerProcess,
 ) -> None:
     """The record is due; the marker that ends its transaction is not."""
-    servers, delay_s = broker.bootstrap_servers, 4
+    for number in range(ATTEMPTS):  # a starved reader may be late; one that is not woken always is
+        if await is_woken_before_the_marker_is_due(broker, f"woken-{number}"):
+            return
+    raise AssertionError("the reader got the record when the marker was due")
+
+
+async def is_woken_before_the_marker_is_due(broker: BrokerProcess, topic: str) -> bool:
+    servers, delay_s = broker.bootstrap_servers, 6
     async with (
         barnabas.Admin(bootstrap_servers=servers) as admin,
-        barnabas.Producer(bootstrap_servers=servers, transactional_id="tx") as producer,
+        barnabas.Producer(bootstrap_servers=servers, transactional_id=topic) as producer,
     ):
         put = {"barnabas.delivery.delay.ms": str(1000 * delay_s)}
-        await admin.alter_topic("later", put=put)
+        await admin.create_topic(topic, configs={**OPTIONS, **put})
         await producer.init_transactions()
         await producer.begin_transaction()
-        await producer.send("later", "a")
-        async with reader(broker, isolation_level="read_uncommitted") as consumer:
-            await consumer.getone(timeout=30)
-        async with reader(broker, fetch_max_wait_ms=30_000) as consumer:
+        await producer.send(topic, "a")
+        async with reader(broker, topic, isolation_level="read_uncommitted") as consumer:
+            await consumer.getone(timeout=WAIT_S)
+        async with reader(broker, topic, **PATIENT) as consumer:
             assert await consumer.getmany(timeout=0.2) == []
             began = time.monotonic()
             await producer.commit_transaction()
-            assert (await consumer.getone(timeout=30)).value == b"a"
-            assert time.monotonic() - began < delay_s
+            assert (await consumer.getone(timeout=WAIT_S)).value == b"a"
+            return time.monotonic() - began < delay_s
 
 
 async def test_a_share_group_gets_a_record_when_its_delay_has_passed(
@@ -122,9 +135,9 @@ async def test_a_share_group_gets_a_record_when_its_delay_has_passed(
     async with barnabas.Admin(bootstrap_servers=servers) as admin:
         await admin.alter_group("sharing", put={"share.auto.offset.reset": "earliest"})
     async with barnabas.ShareConsumer(
-        "later", group_id="sharing", bootstrap_servers=servers, fetch_max_wait_ms=30_000
+        "later", group_id="sharing", bootstrap_servers=servers, **PATIENT
     ) as consumer:
-        waiting = asyncio.ensure_future(consumer.poll(timeout=30))
+        waiting = asyncio.ensure_future(consumer.poll(timeout=WAIT_S))
         await write(broker, "a")
         (message,) = await waiting
         assert message.value == b"a"

@@ -8,7 +8,7 @@ from barnabas.keeper.memory import MemoryKeeper
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tests.broker.running import Running, running_broker
 from tests.broker.sick_disks import TIME, SickDisk
-from tests.waiting import eventually
+from tests.waiting import WAIT_S, eventually
 
 SUFFIX = ".snapshot.tmp"
 
@@ -27,7 +27,7 @@ class SlowSnapshots(SickDisk):
         if path.endswith(SUFFIX):
             self.writers.add(threading.current_thread())
             self.begun.set()
-            assert self.gate.wait(60)
+            assert self.gate.wait(WAIT_S)
 
 
 async def rolled(running: Running, disk: SlowSnapshots) -> None:

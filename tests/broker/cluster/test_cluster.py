@@ -298,7 +298,7 @@ async def test_without_a_controller_a_request_waits_for_as_long_as_it_may(tmp_pa
             request = CreateTopicsRequest(topics=[creatable("t")], timeout_ms=100)
             answer = await clustered.ask(1, request, CreateTopicsResponse)
             assert answer.topics[0].error_code == Code.NOT_CONTROLLER
-            patient = CreateTopicsRequest(topics=[creatable("t")], timeout_ms=20_000)
+            patient = CreateTopicsRequest(topics=[creatable("t")], timeout_ms=180_000)
             asked = asyncio.ensure_future(clustered.ask(2, patient, CreateTopicsResponse))
             await asyncio.sleep(0)
         assert (await asked).topics[0].error_code == Code.NONE
@@ -474,7 +474,7 @@ async def test_a_deleted_topic_is_gone_everywhere_and_its_name_is_free(tmp_path:
         await clustered.create("t", 2)
         first = clustered.partition(1, "t")
         request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name="t", topic_id=NO_TOPIC_ID)], timeout_ms=20_000
+            topics=[DeleteTopicState(name="t", topic_id=NO_TOPIC_ID)], timeout_ms=180_000
         )
         answer = await clustered.ask(2, request, DeleteTopicsResponse)
         assert answer.responses[0].error_code == Code.NONE

@@ -117,13 +117,13 @@ async def test_a_broker_answers_another_in_order_and_in_the_version_asked(tmp_pa
     async with real_broker(tmp_path) as broker, calling(broker.port) as (peers, _):
         asked: list[ProtocolMessage] = [QUESTION, MetadataRequest(topics=None), QUESTION]
         answers = await asyncio.gather(
-            *(peers.call(OTHER, request, timeout_ms=10_000) for request in asked)
+            *(peers.call(OTHER, request, timeout_ms=60_000) for request in asked)
         )
         kinds = [type(answer) for answer in answers]
         assert kinds == [DescribeClusterResponse, MetadataResponse, DescribeClusterResponse]
         assert len(broker.connections) == 1
         old = await peers.call(
-            OTHER, MetadataRequest(topics=[]), timeout_ms=10_000, version=1, lane="forward"
+            OTHER, MetadataRequest(topics=[]), timeout_ms=60_000, version=1, lane="forward"
         )
         assert isinstance(old, MetadataResponse)
         assert old.cluster_id is None
@@ -148,15 +148,15 @@ async def test_an_unreachable_broker_is_logged_once_and_found_again(
 ) -> None:
     monkeypatch.setattr(peers_module, "BACKOFF_MS_MAX", 40)
     async with calling_one_who(echo) as (server, peers, said):
-        await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+        await peers.call(OTHER, QUESTION, timeout_ms=60_000)
         server.close()
         for _ in range(3):
             with pytest.raises(Retriable, match="broker 2 at 127"):
-                await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+                await peers.call(OTHER, QUESTION, timeout_ms=60_000)
         assert said.getvalue().count("broker lost") == 1
         async with real_broker(tmp_path) as broker:
             peers.known({OTHER: Address("127.0.0.1", broker.port)})
-            await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+            await peers.call(OTHER, QUESTION, timeout_ms=60_000)
 
 
 async def test_silence_ends_the_connection_and_every_call_on_it() -> None:
@@ -181,7 +181,7 @@ async def test_an_answer_that_is_none_ends_the_connection(rubbish: bytes) -> Non
 
     async with calling_one_who(say) as (_, peers, _):
         with pytest.raises(Retriable):
-            await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+            await peers.call(OTHER, QUESTION, timeout_ms=60_000)
 
 
 async def test_the_answer_to_another_question_is_not_taken() -> None:
@@ -190,7 +190,7 @@ async def test_the_answer_to_another_question_is_not_taken() -> None:
 
     async with calling_one_who(mistake) as (_, peers, _):
         with pytest.raises(Retriable, match="response 7 where 0 was due"):
-            await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+            await peers.call(OTHER, QUESTION, timeout_ms=60_000)
 
 
 async def test_a_caller_that_gives_up_disturbs_nobody() -> None:
@@ -227,12 +227,12 @@ async def test_a_call_to_a_broker_that_leaves_gets_an_error() -> None:
 
 async def test_a_connection_that_idles_and_is_closed_is_opened_again_without_a_word() -> None:
     async with calling_one_who(echo) as (server, peers, said):
-        await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+        await peers.call(OTHER, QUESTION, timeout_ms=60_000)
         server.streams[0].close()
         link = peers._links[OTHER, "control"]
         while link._open is not None:
             await asyncio.sleep(0)
-        await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+        await peers.call(OTHER, QUESTION, timeout_ms=60_000)
         assert len(server.streams) == 2
         assert said.getvalue() == ""
 
@@ -262,10 +262,10 @@ async def test_where_answers_may_take_long_one_who_is_late_costs_no_other() -> N
 
 async def test_the_error_that_ended_a_connection_is_named() -> None:
     async with calling_one_who(echo) as (server, peers, said):
-        await peers.call(OTHER, QUESTION, timeout_ms=10_000)
+        await peers.call(OTHER, QUESTION, timeout_ms=60_000)
         [stream] = server.streams
         stream.watch_readable(None)
-        waiting = asyncio.create_task(peers.call(OTHER, QUESTION, timeout_ms=10_000))
+        waiting = asyncio.create_task(peers.call(OTHER, QUESTION, timeout_ms=60_000))
         await asyncio.sleep(0)
         stream.close()  # with bytes that nobody has read: a reset
         with pytest.raises(Retriable, match="Connection reset by peer"):

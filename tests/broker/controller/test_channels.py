@@ -9,6 +9,7 @@ from barnabas.model.ids import BrokerId
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from tests.waiting import WAIT_S
 
 ONE = BrokerId(1)
 EPOCH = 7
@@ -69,7 +70,7 @@ def run(play: Callable[[Road, ControllerChannels], "asyncio.Future[None] | None"
         channels = road.channels()
         last = play(road, channels)
         if last is not None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WAIT_S):
                 await last
         channels.close()
         return road

@@ -53,7 +53,7 @@ from barnabas.wire.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from tests.broker.clustered import Clustered, cluster_of
-from tests.waiting import eventually
+from tests.waiting import WAIT_S, eventually
 
 
 async def place(clustered: Clustered, name: str, *placed: list[int]) -> None:
@@ -171,7 +171,7 @@ async def test_requests_to_a_controller_that_is_elected_again_are_answered(tmp_p
             task = asyncio.ensure_future(cluster.controlling.ask(lambda machine, now: checked()))
             asked.append(task)
             await asyncio.sleep(0)
-        done, waiting = await asyncio.wait(asked, timeout=30)
+        done, waiting = await asyncio.wait(asked, timeout=WAIT_S)
         assert not waiting
         assert all(isinstance(each.exception(), KafkaError | None) for each in done)
 

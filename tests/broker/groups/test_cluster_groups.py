@@ -41,7 +41,7 @@ from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 from barnabas.wire.records import Record, encode_batch
 from tests.broker.clustered import NOBODY, Clustered, cluster_of
 from tests.group_requests import commit_request, committed_request, join_request, sync_request
-from tests.waiting import eventually
+from tests.waiting import WAIT_S, eventually
 
 GROUP = "readers"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -92,7 +92,7 @@ class Member:
 
     async def ask(self, request: ProtocolMessage, expected: type[R]) -> R:
         """Of the coordinator, again and again while that changes."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             while True:
                 try:
                     answer = await self.ask_once(request, expected)

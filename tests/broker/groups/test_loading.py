@@ -21,7 +21,7 @@ from barnabas.wire.messages.offset_fetch import OffsetFetchResponse
 from barnabas.wire.records import BatchBuilder, Record, encode_batch
 from tests.broker.running import Running, running_broker
 from tests.group_requests import commit_request, committed_request
-from tests.waiting import eventually
+from tests.waiting import WAIT_S, eventually
 
 COMMIT, FETCH = 9, 9  # versions
 WALL_MS = 1_700_000_000_000
@@ -94,7 +94,7 @@ async def test_requests_while_a_shard_loads_must_be_sent_again(tmp_path: Path) -
         await fill(running, 600)
     async with running_broker(tmp_path, SETTINGS, keeper) as running:
         codes = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             while True:
                 code, offset = await fetched(running, "large", 99)
                 codes.append(code)

@@ -27,7 +27,7 @@ from barnabas.wire.messages.describe_topic_partitions import (
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.clustered import NOBODY, Clustered, _nobody, cluster_of
-from tests.waiting import eventually
+from tests.waiting import WAIT_S, eventually
 
 R = TypeVar("R", bound=ProtocolMessage)
 INSIDE = {
@@ -88,7 +88,7 @@ async def test_a_leader_without_the_listener_is_not_found(tmp_path: Path) -> Non
     """Before version 6 of Metadata, such a leader is not available."""
     only_plain = {"listeners": "PLAINTEXT://127.0.0.1:0"}
     async with cluster_of(tmp_path, 1, INSIDE) as cluster:
-        await asyncio.wait_for(cluster.make(2, only_plain).join(), 60)
+        await asyncio.wait_for(cluster.make(2, only_plain).join(), WAIT_S)
         await eventually(lambda: all(len(b.nodes("")) == 2 for b in cluster.brokers.values()))
         await cluster.create("t", 2, 1)
         leaders = [cluster.partition(1, "t", index).leader for index in (0, 1)]

@@ -12,8 +12,8 @@ from barnabas.broker.net import refused_requests as refusals
 from barnabas.broker.net.refused_requests import RefusedRequests
 from barnabas.model.errors import Code, Failed, InvalidRequest
 from barnabas.system.logs import Logger
+from tests.waiting import WAIT_S
 
-WAIT_S_MAX = 60
 PEER = "10.0.0.1:4711"
 
 
@@ -37,12 +37,12 @@ async def test_a_refusal_that_repeats_is_counted_in_one_line(
         refuse(log, reason=f"reason {number}")
     (first,) = lines(stream)
     assert (first["client"], first["reason"], "repeated" in first) == ("c", "reason 0", False)
-    async with asyncio.timeout(WAIT_S_MAX):
+    async with asyncio.timeout(WAIT_S):
         while len(lines(stream)) < 2:
             await asyncio.sleep(0)
     repeated = lines(stream)[1]
     assert (repeated["repeated"], repeated["reason"]) == (299, "reason 299")
-    async with asyncio.timeout(WAIT_S_MAX):
+    async with asyncio.timeout(WAIT_S):
         while log._recent:  # a minute without one: the next is logged at once
             await asyncio.sleep(0.01)
     refuse(log)

@@ -5,7 +5,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from io import StringIO
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -28,14 +27,13 @@ from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from tests.broker.authorization.samples import SAMPLES, rule
 from tests.broker.clustered import NOBODY, Clustered, cluster_of
 from tests.broker.running import creatable
-from tests.waiting import eventually
+from tests.waiting import WAIT_S, eventually
 
 ALICE = Principal("User", "alice")
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",  # here the brokers do not log in
 }
-HOLDS_S_MAX = 1.0
 READ = rule("TOPIC READ orders")
 
 
@@ -61,16 +59,14 @@ async def delete(broker: Broker, which: AclRuleFilter = AclRuleFilter()) -> None
     await broker.authorizer.delete([which])
 
 
-async def test_a_change_holds_on_every_broker_within_a_second(three: Clustered) -> None:
+async def test_a_change_holds_on_every_broker(three: Clustered) -> None:
     brokers = list(three.brokers.values())
     for turn, broker in enumerate(brokers):
         await add(broker, READ)
-        began = monotonic()
         assert may(broker), "where it was asked for, when it is answered"
         await eventually(lambda: all(map(may, brokers)))
         await delete(brokers[turn - 1])
         await eventually(lambda: not any(map(may, brokers)))
-        assert monotonic() - began < 2 * HOLDS_S_MAX
 
 
 async def test_changes_of_several_brokers_at_the_same_time_lose_no_rule(three: Clustered) -> None:
@@ -98,7 +94,7 @@ async def test_a_broker_whose_session_ended_allows_nothing_until_it_has_read_the
 
     last.authorizer.listeners.append(changed)
     three.expire(last.id)
-    await asyncio.wait_for(denied.wait(), 10)
+    await asyncio.wait_for(denied.wait(), WAIT_S)
     await eventually(lambda: may(last))  # in a new session
     await delete(first, AclRuleFilter(operation=AclOperation.READ))
     await eventually(lambda: not may(last))

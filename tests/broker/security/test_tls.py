@@ -46,7 +46,7 @@ from barnabas.wire.records import Record, encode_batch
 from tests.broker.clustered import NOBODY, Clustered, _nobody, cluster_of
 from tests.broker.running import creatable
 from tests.support.certificates import Pki, new_pki
-from tests.waiting import eventually
+from tests.waiting import WAIT_S, eventually
 
 R = TypeVar("R", bound=ProtocolMessage)
 ENCRYPTED = {"listeners": "SSL://127.0.0.1:0"}
@@ -212,7 +212,7 @@ async def test_a_handshake_that_never_ends_is_ended(
             writer.write(b"\x16\x03\x01\x02\0"[: number % 6])  # as far as it comes, and no further
         for reader, _ in opened:
             with suppress(ConnectionError):
-                await asyncio.wait_for(reader.read(), 30)
+                await asyncio.wait_for(reader.read(), WAIT_S)
         await eventually(lambda: not broker.listeners._by_host)
         assert len([each for each in reasons(cluster) if "no complete TLS" in each]) == 20
         for _, writer in opened:

@@ -13,6 +13,7 @@ from barnabas.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from tests.broker.share.member import Member, initialize, share_broker
+from tests.waiting import WAIT_S
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 
@@ -225,7 +226,7 @@ async def test_a_deleted_topic_ends_its_share_partitions(tmp_path: Path) -> None
         await broker.ask(request, DeleteTopicsResponse, 5)
         service = broker.broker.share
         assert service is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             while len(service.partitions):
                 await asyncio.sleep(0)
         assert not any(shard.states for shard in service.coordination.shards_loaded())

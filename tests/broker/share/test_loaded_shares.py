@@ -23,6 +23,7 @@ from tests.broker.running import Running, running_broker
 from tests.broker.share.member import GROUP, Member, initialize, share_broker
 from tests.broker.share.test_dead_letters import configure
 from tests.broker.share.test_session_ends import HeldWrites, delete, service_of, until
+from tests.waiting import WAIT_S
 
 ACCEPT, RELEASE = 1, 2
 DAY_MS = 86_400_000
@@ -123,7 +124,7 @@ async def test_a_log_that_cannot_be_read_is_an_error_for_waiting_members(
 
         monkeypatch.setattr(DeliveryDelay, "end", fails)
         share_of(broker).appended(1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             assert (await member.receive(waiting)).error is Code.KAFKA_STORAGE_ERROR
         assert not broker.broker.counts.failures
 
@@ -160,7 +161,7 @@ async def test_a_long_stretch_without_records_is_passed_over_by_one_fetch(
                 each._replace(empty=True) if each.last < 20 else each for each in spans(found)
             ),
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WAIT_S):
             reply = await Member(broker, topic).fetch(wait_ms=60_000)
         assert reply.acquired == [(20, 22, 1)]
 
@@ -237,7 +238,7 @@ async def test_a_waiting_fetch_that_fails_unexpectedly_is_answered_and_the_next_
 
         monkeypatch.setattr(fetching.ShareFetchWait, "_acquire", fails_once)
         await broker.produce("jobs", *range(10))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             assert (await first.receive(waiting[0])).error is Code.UNKNOWN_SERVER_ERROR
             assert (await second.receive(waiting[1])).acquired == [(0, 9, 1)]
         assert broker.broker.counts.failures == 1

@@ -16,6 +16,7 @@ from barnabas.log.log import Log
 from barnabas.model.errors import Code
 from tests.broker.running import Running
 from tests.broker.share.member import GROUP, Member, initialize, share_broker
+from tests.waiting import WAIT_S
 
 ACCEPT = 1
 FINAL = -1
@@ -50,7 +51,7 @@ def service_of(broker: Running) -> ShareService:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_S):
         while not condition():
             await asyncio.sleep(0)
 
@@ -178,7 +179,7 @@ async def test_a_fetch_whose_connection_closes_during_a_cold_read_acquires_nothi
         monkeypatch.setattr(type(log_directory), "warm", lambda _, slices: warm(slices))
         monkeypatch.setattr(Log, "is_cold", lambda *_: True)
         Member(broker, topic).send(wait_ms=10_000)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             await reading.wait()
         service = service_of(broker)
         service.sessions.sessions[SessionKey(GROUP, "m1")].connection.close("")  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from barnabas.broker.storage.cleaner_protocol import (
     read_report,
 )
 from barnabas.log.compaction.job import CleanedSegment, CompactionJob, SealedSegment
+from tests.waiting import WAIT_S
 
 JOB = CompactionJob(
     path="/data/t-0",
@@ -88,7 +89,7 @@ async def test_a_worker_that_talks_rubbish_or_dies_is_ended_and_reported(
         return await started(sys.executable, "-c", program, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", other)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_S):
         reports = [report async for report in process.carry_out(CompactionOrder(JOB, 1.0))]
     assert len(reports) == 1
     assert isinstance(reports[0], CompactionStopped)
@@ -113,7 +114,7 @@ async def test_a_worker_that_was_being_started_at_the_close_does_no_work(
         return [report async for report in process.carry_out(CompactionOrder(JOB, 1.0))]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", held)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_S):
         working = asyncio.create_task(carried_out())
         await starting.wait()
         await process.close()

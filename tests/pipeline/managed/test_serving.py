@@ -16,6 +16,7 @@ from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.managed.serving import LakeServer, ManagedPipeline
 from barnabas.pipeline.managed.template import managed_spec, parse_template
 from tests.process import running_broker
+from tests.waiting import WAIT_S
 
 TEMPLATE = parse_template(
     {
@@ -89,10 +90,10 @@ def test_the_program_serves_metrics_and_ends_cleanly(tmp_path: Path) -> None:
             line = process.stdout.readline()
             servers, _, address = line.strip().partition(", metrics at ")
             assert servers == f"serving the lakes of {broker.bootstrap_servers}"
-            page = urllib.request.urlopen(address, timeout=60).read().decode()
+            page = urllib.request.urlopen(address, timeout=WAIT_S).read().decode()
             assert "# HELP barnabas_pipeline_alert" in page
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(WAIT_S) == 0
         finally:
             process.kill()
             process.communicate()

@@ -17,6 +17,7 @@ from barnabas.pipeline.mirror.mirroring import Mirroring, Round, mirror
 from barnabas.pipeline.mirror.translation import Copied
 from barnabas.pipeline.spark import brokers as clusters
 from tests.process import BrokerProcess, running_broker
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +54,7 @@ def produce(broker: BrokerProcess, topic: str, numbers: Iterable[int], codec: st
             headers=[("n", b"%d" % n)],
             timestamp=FIRST_MS + n,
         )
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_S) == 0
 
 
 def rows(broker: BrokerProcess, topic: str, start: int = 0) -> Rows:
@@ -64,7 +65,7 @@ def rows(broker: BrokerProcess, topic: str, start: int = 0) -> Rows:
         consumer.assign([TopicPartition(topic, n, start) for n in range(2)])
         ended = 0
         while ended < 2:
-            message = consumer.poll(20)
+            message = consumer.poll(WAIT_S)
             assert message is not None
             if message.error():
                 ended += 1

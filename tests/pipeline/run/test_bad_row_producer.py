@@ -17,6 +17,7 @@ from barnabas.pipeline.run.spec import parse
 from barnabas.pipeline.spark import brokers as clusters
 from barnabas.pipeline.spark.batch_identity import BatchIdentity, overlaps
 from tests.process import BrokerProcess
+from tests.waiting import WAIT_S
 
 IDS = {"orders": "11111111-1111-1111-1111-111111111111"}
 
@@ -58,7 +59,7 @@ def read(broker: BrokerProcess, topic: str) -> list[tuple[bytes | None, int]]:
     found = []
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        while (message := consumer.poll(20)) is not None and not message.error():
+        while (message := consumer.poll(WAIT_S)) is not None and not message.error():
             found.append((message.value(), message.timestamp()[1]))
         assert message is not None
     finally:

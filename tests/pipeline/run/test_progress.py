@@ -4,6 +4,7 @@ import urllib.request
 
 from barnabas.pipeline.run.metrics import MeasuredRun, served
 from barnabas.pipeline.run.progress import BatchProgress, Progress
+from tests.waiting import WAIT_S
 
 
 def test_batches_add_up_by_query() -> None:
@@ -27,7 +28,7 @@ def test_prometheus_reads_the_same_figures() -> None:
     progress.retrying = "no answer from 127.0.0.1:9092"
     run = MeasuredRun("orders", progress, 1000)
     with served(lambda: [run], "127.0.0.1", 0) as address:
-        page = urllib.request.urlopen(address, timeout=60).read().decode()
+        page = urllib.request.urlopen(address, timeout=WAIT_S).read().decode()
     labels = '{pipeline="orders",query="orders.lake"}'
     for line in (
         f"barnabas_pipeline_batches_total{labels} 1.0",

@@ -8,7 +8,7 @@ import pytest
 from barnabas.pipeline.run import queries
 from barnabas.pipeline.run.queries import begun
 from barnabas.pipeline.run.stopping import StopRequest
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 
 class Query:
@@ -63,5 +63,5 @@ def test_a_stop_request_does_not_wait_for_a_source() -> None:
     thread = starting(started, stop)
     until(lambda: len(started) == 1)
     stop.ask()
-    thread.join(30)
+    thread.join(WAIT_S)
     assert not thread.is_alive()

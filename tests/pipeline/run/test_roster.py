@@ -14,6 +14,7 @@ from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.run import roster
 from barnabas.pipeline.run.progress import BatchProgress, Progress
 from barnabas.pipeline.run.spec import Spec, parse
+from tests.waiting import WAIT_S
 
 RUN = """
 import signal, sys, threading
@@ -80,13 +81,13 @@ def test_a_name_runs_once(other: subprocess.Popen[str]) -> None:
 
 def test_a_run_is_stopped_and_waited_for(other: subprocess.Popen[str]) -> None:
     assert roster.stop("other", 60).state == "ended"
-    assert other.wait(60) == 0
+    assert other.wait(WAIT_S) == 0
     assert roster.stop("other", 60).state == "ended"
 
 
 def test_a_run_that_was_killed_is_said_to_be(other: subprocess.Popen[str]) -> None:
     other.send_signal(signal.SIGKILL)
-    other.wait(60)
+    other.wait(WAIT_S)
     assert roster.entry_of("other").state == "killed"
     with roster.enrolled(spec("other"), Path("x")) as entry:
         assert roster.entry_of("other").state == "running"

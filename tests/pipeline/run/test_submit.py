@@ -12,6 +12,7 @@ import pytest
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.run.spec import parse
 from barnabas.pipeline.run.submit import prepare, submit, submit_command
+from tests.waiting import WAIT_S
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -92,7 +93,7 @@ def test_what_is_sent_needs_no_package_that_a_cluster_may_lack(tmp_path: Path) -
         env={"PYTHONPATH": str(tmp_path / "package")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT_S,
         check=False,
     )
     assert asked.stderr == ""

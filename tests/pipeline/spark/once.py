@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 from barnabas.client.blocking.admin import Admin
 from barnabas.pipeline.spark.once_sink import OnceSink, OnceWritten, TaskAttempt
 from barnabas.pipeline.spark.options import sink_options
+from tests.waiting import WAIT_S
 
 QUERY = "7f1f3f5e-0000-0000-0000-000000000001"
 
@@ -84,7 +85,7 @@ def committed(servers: str, topic: str, partitions: int = 2) -> list[int]:
         consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
         ended = 0
         while ended < partitions:
-            message = consumer.poll(20)
+            message = consumer.poll(WAIT_S)
             assert message is not None, "no answer"
             if message.error():
                 ended += 1

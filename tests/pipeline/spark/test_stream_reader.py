@@ -15,6 +15,7 @@ from barnabas.pipeline.spark import brokers as clusters
 from barnabas.pipeline.spark.options import sink_options
 from barnabas.pipeline.spark.writing import Writing
 from tests.process import BrokerProcess
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +156,7 @@ def test_a_trigger_may_be_limited_in_bytes(broker: BrokerProcess, topic: str) ->
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(200):
         producer.produce(topic, b"x" * 1000, partition=number % 2)
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_S) == 0
     stream = reader(broker, topic, maxBytesPerTrigger="50000", startingOffsets="earliest")
     first = latest(stream, {topic: {"0": 0, "1": 0}})
     assert 40 <= sum(first[topic].values()) <= 50
