@@ -134,7 +134,7 @@ class RawProducer:
         request = ProduceRequest(
             transactional_id=self.id,
             acks=-1,
-            timeout_ms=10_000,
+            timeout_ms=60_000,
             topic_data=[TopicProduceData(name=topic, partition_data=[data])],
         )
         said = self.leader.call(request, version, ProduceResponse)

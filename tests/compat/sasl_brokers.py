@@ -1,7 +1,7 @@
 """Brokers that clients must log in to, and the options with which each library does."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from tests.process import KEPT, BrokerProcess
 USER, PASSWORD = "alice", "canary =,\"' 7f3a"
 ODD_USER = "a=b,c"
 BROKER_PASSWORD = "canary-between-brokers"
+ATTEMPTS = 3
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -93,3 +94,14 @@ def sasl_brokers(
     finally:
         if process.is_running():
             process.stop()
+
+
+def until_nobody_was_late(broker: SaslProcess, attempt: Callable[[], object]) -> None:
+    """A client that the machine starves at the end of its login is late, connects again and loses
+    nothing. One that never logs in again is late at each attempt."""
+    for _ in range(ATTEMPTS):
+        late = broker.log.count("has expired")
+        attempt()
+        if broker.log.count("has expired") == late:
+            return
+    raise AssertionError(f"logged in too late {ATTEMPTS} times: {broker.log[-2000:]}")

@@ -58,7 +58,7 @@ def librdkafka(broker: SaslProcess, **more: Any) -> dict[str, Any]:
 def produced(broker: SaslProcess, topic: str) -> str:
     """The name of the error, or nothing."""
     outcome: list[str] = []
-    producer = ck.Producer(librdkafka(broker, **{"message.timeout.ms": 10_000}))
+    producer = ck.Producer(librdkafka(broker, **{"message.timeout.ms": int(WAIT_S * 1000)}))
     producer.produce(
         topic, b"v", on_delivery=lambda error, _: outcome.append(error.name() if error else "")
     )

@@ -26,12 +26,12 @@ COMPACTED = {
     "min.cleanable.dirty.ratio": "0.01",
     "file.delete.delay.ms": "0",
 }
-IDLE_S = 240  # the worker has only the CPU that nobody wants: beside other tests it may be little
+IDLE_S = 300  # the worker has only the CPU that nobody wants: beside other tests it may be little
 
 
 def create(broker: BrokerProcess, topic: str) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 1, REPLICAS, config=COMPACTED)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, 1, REPLICAS, config=COMPACTED)])[topic].result(WAIT_S)
     return admin
 
 
@@ -185,11 +185,11 @@ def test_topics_and_policies_may_change_while_they_are_compacted(
             ],
         )
         for result in admin.incremental_alter_configs([resource]).values():
-            result.result(60)
+            result.result(WAIT_S)
     found, _ = read(broker, topic)
     assert live(found) == live(writer.last)
     for number in range(4):  # made, filled, compacted and deleted under the same name
-        admin.delete_topics([topic])[topic].result(60)
+        admin.delete_topics([topic])[topic].result(WAIT_S)
         create(broker, topic)
         again = Writer(broker, topic)
         again.write(1000 + number)

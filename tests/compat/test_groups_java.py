@@ -10,11 +10,13 @@ from tests.compat.groups.team import OPTIONS, Team
 from tests.conftest import broker_with
 from tests.process import BrokerProcess
 from tests.support.java import Java
+from tests.waiting import WAIT_S, until
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 OFFSETS_FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
 GROUP_FORMATTER = "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter"
+QUIET_MS = 8_000  # after which there is nothing more to read
 broker = broker_with(OPTIONS)
 
 
@@ -25,9 +27,11 @@ def team(broker: BrokerProcess, topic: str) -> Iterator[Team]:
         yield team
 
 
-def console(java_tools: Java, team: Team, *arguments: str) -> list[str]:
+def console(
+    java_tools: Java, team: Team, *arguments: str, timeout_ms: int = int(WAIT_S * 1000)
+) -> list[str]:
     done = java_tools.run(
-        CONSOLE, "--bootstrap-server", team.bootstrap, "--timeout-ms", "8000", *arguments
+        CONSOLE, "--bootstrap-server", team.bootstrap, "--timeout-ms", str(timeout_ms), *arguments
     )
     assert "TimeoutException" in done.stderr or not done.returncode, done.stderr
     return done.stdout.splitlines()
@@ -87,29 +91,37 @@ def test_kafkas_formatters_read_our_offsets_topic(java_tools: Java, team: Team) 
     team.wait_shared()
     team.wait_read()
     team.wait_committed()
-    offsets = read_formatted(java_tools, team, OFFSETS_FORMATTER)
-    committed = {
-        each["key"]["data"]["partition"]: each["value"]["data"]["offset"]
-        for each in offsets
-        if each["key"]["data"]["group"] == team.group and each["value"] is not None
-    }
-    assert committed == {0: 10, 1: 10}
-    generations = [
-        each["value"]["data"]
-        for each in read_formatted(java_tools, team, GROUP_FORMATTER)
-        if each["key"]["data"]["group"] == team.group
-    ]
+    offsets: list[Any] = []
+    until(lambda: read_offsets(java_tools, team, offsets) == {0: 10, 1: 10}, lambda: offsets)
+    generations: list[Any] = []
+
+    def read_generations() -> list[Any]:
+        found = read_formatted(java_tools, team, GROUP_FORMATTER)
+        generations[:] = [
+            each["value"]["data"] for each in found if each["key"]["data"]["group"] == team.group
+        ]
+        return generations
+
+    until(lambda: read_generations() and generations[-1]["members"], lambda: generations)
     last = generations[-1]
     assert (last["protocolType"], last["protocol"]) == ("consumer", "range")
     assert [member["clientId"] for member in last["members"]] == ["confluent-0"]
 
 
+def read_offsets(java_tools: Java, team: Team, found: list[Any]) -> dict[int, int]:
+    found[:] = read_formatted(java_tools, team, OFFSETS_FORMATTER)
+    return {
+        each["key"]["data"]["partition"]: each["value"]["data"]["offset"]
+        for each in found
+        if each["key"]["data"]["group"] == team.group and each["value"] is not None
+    }
+
+
 def read_formatted(java_tools: Java, team: Team, formatter: str) -> list[dict[str, Any]]:
-    """Objects one after the other; the formatters put nothing between them."""
+    """Objects one after the other; the formatters put nothing between them. On a busy machine Java
+    may run out of its time before it has read them all: the caller asks again."""
     arguments = ("--topic", "__consumer_offsets", "--from-beginning", "--formatter", formatter)
-    text = ""
-    for _ in range(3):  # on a busy machine Java may run out of its time before it has read a thing
-        text = text or "".join(console(java_tools, team, *arguments))
+    text = "".join(console(java_tools, team, *arguments, timeout_ms=QUIET_MS))
     decoder = json.JSONDecoder()
     found = []
     while text:

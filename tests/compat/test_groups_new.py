@@ -9,17 +9,20 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.cimpl import NewPartitions
 
-from tests.compat.groups.team import OPTIONS, Team, team_of
+from tests.compat.groups.team import OPTIONS, SESSION_MS, Team, team_of
 from tests.conftest import StartBroker, broker_with
 from tests.process import BrokerProcess
 from tests.waiting import WAIT_S, until
 
 UNIFORM, RANGE = "server-uniform", "server-range"
 NEW_OPTIONS = OPTIONS | {
-    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.max.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.assignment.interval.ms": "200",
 }
+SHORT = NEW_OPTIONS | {"group.consumer.session.timeout.ms": "6000"}
+"""Where members are to be lost."""
 broker = broker_with(NEW_OPTIONS)
 
 
@@ -81,8 +84,9 @@ def test_who_stays_reads_on_while_others_come(broker: BrokerProcess, topic: str)
         assert sorted(len(member.owned) for member in team.members) == [1, 1, 2]
 
 
-def test_what_a_killed_member_had_is_taken_over(broker: BrokerProcess, topic: str) -> None:
-    with team_of(broker.bootstrap_servers, topic, 4, ["confluent"] * 2, strategy=UNIFORM) as team:
+def test_what_a_killed_member_had_is_taken_over(start_broker: StartBroker, topic: str) -> None:
+    servers = start_broker(SHORT).bootstrap_servers
+    with team_of(servers, topic, 4, ["confluent"] * 2, strategy=UNIFORM) as team:
         team.write(20)
         team.wait_read()
         team.end(team.members[0], signal.SIGKILL)
@@ -93,9 +97,10 @@ def test_what_a_killed_member_had_is_taken_over(broker: BrokerProcess, topic: st
 
 
 def test_a_stalled_member_loses_its_share_and_gets_a_new_one(
-    broker: BrokerProcess, topic: str
+    start_broker: StartBroker, topic: str
 ) -> None:
-    with team_of(broker.bootstrap_servers, topic, 4, ["confluent"] * 2, strategy=UNIFORM) as team:
+    servers = start_broker(SHORT).bootstrap_servers
+    with team_of(servers, topic, 4, ["confluent"] * 2, strategy=UNIFORM) as team:
         stalled, other = team.members
         stalled.send(signal.SIGSTOP)
         team.write(20)
@@ -132,7 +137,7 @@ def test_a_static_member_restarts_without_anybody_noticing(
 def test_a_group_goes_on_when_its_broker_comes_back(
     start_broker: StartBroker, topic: str, how: str
 ) -> None:
-    own = start_broker(NEW_OPTIONS | {"group.consumer.session.timeout.ms": "20000"})
+    own = start_broker(NEW_OPTIONS)
     with team_of(own.bootstrap_servers, topic, 4, ["confluent"] * 2, strategy=UNIFORM) as team:
         team.write(30)
         team.wait_read()

@@ -39,15 +39,15 @@ def test_a_static_member_in_java_restarts_without_anybody_noticing(
     java_client: Java, broker: BrokerProcess, topic: str
 ) -> None:
     with Team(broker.bootstrap_servers, topic, 4) as team:
-        first = team.add("java", instance="one", session_ms=30_000)
-        second = team.add("java", instance="two", session_ms=30_000)
+        first = team.add("java", instance="one")
+        second = team.add("java", instance="two")
         team.wait_shared()
         team.write(10)
         team.wait_read()
         team.wait_committed()
         had, changes = list(second.owned), first.changes
         team.end(second, signal.SIGKILL)
-        back = team.add("java", instance="two", session_ms=30_000)
+        back = team.add("java", instance="two")
         until(lambda: back.owned == had, team.describe)
         team.write(10)
         team.wait_read()

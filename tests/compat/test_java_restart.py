@@ -11,11 +11,11 @@ from tests.compat.waiting import until
 from tests.conftest import StartBroker
 from tests.process import BrokerProcess
 from tests.support.java import Java
+from tests.waiting import WAIT_S
 
 TOOLS = "org.apache.kafka.tools"
 COUNT = 12_000
 PER_SECOND = 4_000
-END_S = 90
 
 
 @pytest.fixture
@@ -86,13 +86,13 @@ def test_java_goes_on_after_the_broker_comes_back(
     else:
         assert own.stop() == 0
     own.start()
-    said, _ = producer.communicate(timeout=END_S)
+    said, _ = producer.communicate(timeout=WAIT_S)
     assert producer.returncode == 0, said
     assert f"{COUNT} records sent" in said
     # librdkafka's admin would go on with the leader epoch of before, with Kafka's brokers as well.
     again = LIBRARIES["confluent"](own.bootstrap_servers)
     assert again.latest(topic) == COUNT
     again.close()
-    seen, _ = consumer.communicate(timeout=END_S)
+    seen, _ = consumer.communicate(timeout=WAIT_S)
     offsets = [line for line in seen.splitlines() if line.startswith("Offset:")]
     assert [int(line.split(":")[1].split()[0]) for line in offsets] == list(range(COUNT))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.compat.adapters.client import Record
 from tests.compat.conftest import Address, Clients
+from tests.waiting import PROGRAM_S, WAIT_S
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 BASE_MS = 1_700_000_000_000
@@ -21,11 +22,11 @@ def run(kcat: str, broker: Address) -> Kcat:
 
     def run(stdin: str, *arguments: str) -> str:
         done = subprocess.run(
-            [kcat, "-b", broker.bootstrap_servers, *arguments],
+            [kcat, "-b", broker.bootstrap_servers, "-m", str(int(WAIT_S)), *arguments],
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PROGRAM_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ import pytest
 from barnabas.wire.records import decode_batch
 from tests.process import BrokerProcess
 from tests.raw import RawClient, batch_of, records_in
+from tests.waiting import WAIT_S
 
 CONNECTIONS = 10_000
 MEMORY_MAX = 300 * 1024 * 1024
@@ -27,7 +28,7 @@ def test_ten_thousand_idle_connections_fit_and_others_are_served(tmp_path: Path)
         with ExitStack() as held:
             for _ in range(CONNECTIONS):
                 idle = held.enter_context(socket.socket())
-                idle.settimeout(60)
+                idle.settimeout(WAIT_S)
                 idle.connect((broker.host, broker.port))
             with RawClient(broker.host, broker.port) as client:
                 client.create_topic("t")

@@ -22,16 +22,16 @@ from barnabas.wire.messages.list_transactions import (
 )
 from tests.compat.raw_transactions import RawProducer
 from tests.conftest import StartBroker
-from tests.process import BROKERS, BrokerProcess
+from tests.process import BROKERS, BrokerProcess, cpu_s
 from tests.raw import RawClient, batch_of
-from tests.waiting import until
+from tests.waiting import PROGRAM_S, until
 
 pytestmark = pytest.mark.skipif(BROKERS > 1, reason="one broker is asked for its memory")
 
 MANY = 10_000
 IN_FLIGHT = 500
 BYTES_MAX = 4_096  # of memory for one open transaction
-DISTURBED_S_MAX = 5.0
+DISTURBED_S_MAX = 5.0  # of the broker's CPU: a busy machine does not count
 SHORT_MS = 20_000
 
 
@@ -44,21 +44,23 @@ def resident(broker: BrokerProcess) -> int:
 
 
 class Neighbour:
-    """Writes records without transactions all the while, and notes the longest wait."""
+    """Writes records without transactions all the while, and notes for how long the broker worked
+    at other things while one waited."""
 
     def __init__(self, broker: BrokerProcess, topic: str) -> None:
         self.longest_s = 0.0
         self.count = 0
         self.over = threading.Event()
         self._client = RawClient(broker.host, broker.port)
+        self._broker = broker
         self._topic = topic
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         while not self.over.is_set():
-            began = time.monotonic()
+            began = cpu_s(self._broker)
             assert self._client.produce(self._topic, batch_of(b"x")).error_code == 0
-            self.longest_s = max(self.longest_s, time.monotonic() - began)
+            self.longest_s = max(self.longest_s, cpu_s(self._broker) - began)
             self.count += 1
             self.over.wait(0.01)
         self._client.close()
@@ -75,7 +77,7 @@ def undisturbed(broker: BrokerProcess) -> Iterator[None]:
     finally:
         neighbour.over.set()
         neighbour.thread.join()
-    print(f"{neighbour.count} records beside, the slowest took {neighbour.longest_s:.3f} s")
+    print(f"{neighbour.count} records beside, at most {neighbour.longest_s:.3f} s of CPU for one")
     assert neighbour.count
     assert neighbour.longest_s < DISTURBED_S_MAX
 
@@ -127,7 +129,7 @@ def test_ten_thousand_open_transactions_time_out_one_and_all(start_broker: Start
         opened_s = time.monotonic() - began
         grown = resident(broker) - before
         print(f"opened in {opened_s:.1f} s, {ongoing(client)} open, {grown // MANY} bytes each")
-        until(lambda: ongoing(client) == 0, lambda: ongoing(client), 120)
+        until(lambda: ongoing(client) == 0, lambda: ongoing(client), PROGRAM_S)
         print(f"all over after {time.monotonic() - began:.1f} s, {resident(broker) - before} bytes")
         assert grown < MANY * BYTES_MAX
 

@@ -17,8 +17,8 @@ from tests.waiting import WAIT_S
 
 ck: Any = import_module("confluent_kafka")
 
-LIMIT = 50_000.0
-RECORDS, SIZE = 12, 60_000  # more than the limit allows in all windows
+LIMIT = 75_000.0
+RECORDS, SIZE = 2, 900_000  # each is more than the limit allows in all windows
 
 Configs = Callable[..., str]
 CONFIGS = "kafka.admin.ConfigCommand"

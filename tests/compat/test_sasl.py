@@ -13,7 +13,7 @@ import barnabas
 import barnabas.sync
 from barnabas.model.errors import KafkaError
 from tests.compat.sasl_brokers import ODD_USER, PASSWORD, USER, SaslProcess, sasl_brokers
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, until
 
 ck: Any = import_module("confluent_kafka")
 kafka: Any = import_module("kafka")
@@ -70,7 +70,11 @@ def test_kafka_python_logs_in_and_exchanges_records(broker: SaslProcess, mechani
     producer.send(topic, b"value").get(WAIT_S)
     producer.close()
     consumer = kafka.KafkaConsumer(
-        topic, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000, **config
+        topic,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=WAIT_S * 1000,
+        **config,
     )
     assert next(consumer).value == b"value"
     consumer.close()
@@ -169,8 +173,12 @@ def test_librdkafka_reports_a_wrong_password(broker: SaslProcess) -> None:
     )
     with pytest.raises(ck.KafkaException):
         client.list_topics(timeout=5)
-    client.poll(0)
-    assert any("invalid credentials" in each.str() for each in heard)
+
+    def reported() -> bool:
+        client.poll(0.1)
+        return any("invalid credentials" in each.str() for each in heard)
+
+    until(reported, lambda: heard)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

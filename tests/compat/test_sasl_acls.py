@@ -11,7 +11,7 @@ from barnabas.client.admin.security import Acl
 from barnabas.model.errors import Code, KafkaError
 from tests.compat.sasl_brokers import PASSWORD, USER, SaslProcess, client_jaas, sasl_brokers
 from tests.support.java import Java
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 OPTIONS = {
     "delegation.token.secret.key": "canary-tokens",
@@ -33,7 +33,7 @@ def settings(broker: SaslProcess, user: str, password: str) -> dict[str, str]:
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.username": user,
         "sasl.password": password,
-        "default.api.timeout.ms": "20000",
+        "default.api.timeout.ms": str(int(WAIT_S * 1000)),
     }
 
 

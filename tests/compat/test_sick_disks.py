@@ -62,8 +62,8 @@ class Load:
             {
                 "bootstrap.servers": broker.bootstrap_servers,
                 "linger.ms": 1,
-                "message.timeout.ms": 100_000,
-                "request.timeout.ms": 90_000,
+                "message.timeout.ms": 570_000,
+                "request.timeout.ms": 560_000,  # longer than a test may take
                 "retries": 0,
                 "acks": "all",
             }

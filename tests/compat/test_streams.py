@@ -11,12 +11,11 @@ import pytest
 from tests.compat.conftest import Address, Clients
 from tests.support.java import Java
 from tests.support.streams_count import CountsReader, StreamsInstance
-from tests.waiting import WAIT_S, until
+from tests.waiting import PROGRAM_S, WAIT_S, until
 
 PARTITIONS = 4
 KEYS = 20
 RECORDS = 4_000
-COUNTED_S_MAX = 120.0
 
 
 @pytest.fixture
@@ -49,6 +48,7 @@ def write(broker: Address, topic: str, count: int) -> None:
     assert producer.flush(WAIT_S) == 0
 
 
+@pytest.mark.timeout(1800)
 def test_a_count_is_exact_through_kills_and_restarts(
     broker: Address, instances: list[StreamsInstance], topic: str
 ) -> None:
@@ -66,7 +66,7 @@ def test_a_count_is_exact_through_kills_and_restarts(
         until(
             enough,
             lambda: f"{reader.read()} of {written}: {first.diagnosis()}\n{second.diagnosis()}",
-            COUNTED_S_MAX,
+            PROGRAM_S,
         )
 
     for instance in instances:

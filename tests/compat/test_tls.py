@@ -105,7 +105,7 @@ def test_kafka_python_exchanges_records(broker: TlsProcess) -> None:
         *("kafka-python",),
         group_id="kafka-python",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=60_000,
+        consumer_timeout_ms=WAIT_S * 1000,
         **config,
     )
     assert next(consumer).value == b"value"

@@ -153,6 +153,7 @@ async def aiokafka(options: dict[str, Any]) -> None:
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         session_timeout_ms=options["session_ms"],
+        request_timeout_ms=max(40_000, 2 * options["session_ms"]),  # longer than a rebalance
         heartbeat_interval_ms=HEARTBEAT_MS,
         metadata_max_age_ms=1000,
         partition_assignment_strategy=[strategies[options["strategy"]]],

@@ -21,7 +21,7 @@ from tests.support.java import java_programs
 from tests.support.node import kafkajs
 from tests.waiting import WAIT_S, until
 
-END_S = 60.0
+SESSION_MS = 120_000  # a member that starves for a while stays one
 ROOT = Path(__file__).resolve().parents[3]
 
 OPTIONS = {"group.initial.rebalance.delay.ms": "300", "group.min.session.timeout.ms": "1000"}
@@ -99,12 +99,12 @@ class Member:
         if self.is_running:
             self.send(number)
         try:
-            self._process.wait(END_S)
+            self._process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         for ear in self._ears:
-            ear.join(END_S)
+            ear.join(WAIT_S)
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
@@ -155,7 +155,7 @@ class Team:
         strategy: str = "range",
         *,
         instance: str = "",
-        session_ms: int = 20_000,
+        session_ms: int = SESSION_MS,
         pattern: str = "",
     ) -> Member:
         """`pattern`: what to subscribe to instead of the topic's own name."""
