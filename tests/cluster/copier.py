@@ -26,7 +26,7 @@ from barnabas.model.errors import Abortable
 POLL_S = 0.1
 PATIENCE_S = 60.0
 ABORTED_SHARE = 0.1
-HANGS_S = 20.0
+HANGS_S = 90.0
 
 
 class CopierTask(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class CopierTask(msgspec.Struct, frozen=True):
     version: int = 2
     partitions: list[int] = []
     size: int = 750
-    timeout_ms: int = 40_000
+    timeout_ms: int = 120_000
 
     @property
     def writes(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class CopierTask(msgspec.Struct, frozen=True):
 
     @property
     def reads(self) -> dict[str, Any]:
-        timeouts = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+        timeouts = {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 500}
         return {
             "bootstrap.servers": self.servers,
             "group.id": self.group,
@@ -109,7 +109,7 @@ class ConfluentCopier:
 
     def __init__(self, task: CopierTask) -> None:
         self._task = task
-        more = {"socket.timeout.ms": 3_000, "reconnect.backoff.max.ms": 200}
+        more = {"socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 200}
         self._producer = confluent_kafka.Producer({**task.writes, **more})
         self._consumer = confluent_kafka.Consumer({**task.reads, **more})
         self._taken: list[Any] = []

@@ -14,8 +14,8 @@ import msgspec
 
 from tests.cluster.copier import CopierTask
 from tests.support.java import kafka_tools
+from tests.waiting import WAIT_S
 
-STOP_S_MAX = 90.0
 AGAIN_S = 0.5  # between the end of one and the start of the next
 
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
@@ -104,7 +104,7 @@ class CopierProcess:
             return 0
         process.send_signal(signal.SIGTERM)
         try:
-            return process.wait(STOP_S_MAX)
+            return process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

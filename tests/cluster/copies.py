@@ -30,15 +30,13 @@ from tests.cluster.faults import KINDS
 from tests.cluster.load import Violation
 from tests.cluster.members import Cluster
 from tests.cluster.rounds import BAD_LEVEL, BAD_WORDS, MEMORY
-from tests.waiting import until
+from tests.waiting import PROGRAM_S, WAIT_S, until
 
 SOURCE, TARGET, GROUP = "source", "target", "copiers"
 RECORDS = 100_000
-ROUND_S_MAX = 120.0
-END_S_MAX = 60.0
 OPTIONS = {
     "transaction.state.log.num.partitions": "3",
-    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "20000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -100,7 +98,7 @@ class CommittedReader:
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 50,
                 "reconnect.backoff.max.ms": 200,
-                "socket.timeout.ms": 3_000,
+                "socket.timeout.ms": 10_000,
                 "topic.metadata.refresh.interval.ms": 1_000,
                 "log_level": 0,
             }
@@ -181,7 +179,7 @@ class CopyRun:
             self._producer.produce(SOURCE, str(number), partition=partition)
             self._producer.poll(0)
         self._written += records
-        left = self._producer.flush(END_S_MAX)
+        left = self._producer.flush(WAIT_S)
         if left:
             raise Violation(f"{left} records of the source are not acknowledged")
 
@@ -191,7 +189,7 @@ class CopyRun:
             self.reader.read()
             return self.reader.count >= count
 
-        until(reached, lambda: self._stuck(count), ROUND_S_MAX)
+        until(reached, lambda: self._stuck(count), PROGRAM_S)
 
     def _stuck(self, count: int) -> str:
         with barnabas.sync.Admin(bootstrap_servers=self.cluster.bootstrap_servers) as admin:
@@ -234,7 +232,7 @@ class CopyRun:
             self.reader.read()
             return zombie.has_ended() or self.reader.count >= self._written
 
-        until(is_over, lambda: f"not fenced: {copier.diagnosis()}", ROUND_S_MAX)
+        until(is_over, lambda: f"not fenced: {copier.diagnosis()}", PROGRAM_S)
         zombie.kill()
         return copier.task.name
 
@@ -246,7 +244,7 @@ class CopyRun:
             until(
                 lambda: not self._open(admin),
                 lambda: f"open: {self._open(admin)}",
-                END_S_MAX,
+                WAIT_S,
             )
             report = admin.transactions_report([TARGET])
         if report.held:

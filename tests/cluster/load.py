@@ -24,15 +24,15 @@ from barnabas.client.blocking.producer import Producer as OwnProducer
 from barnabas.client.producer.batches import RecordMetadata
 from barnabas.model.errors import KafkaError as OwnError
 from tests.cluster.checker import History, Mark, Place
+from tests.waiting import PROGRAM_S, WAIT_S
 
 FILL = b"." * 600
 UNANSWERED_MAX = 200
-FINISH_S = 90.0
 PAUSE_S = 0.01
 COMMIT_EVERY_S = 0.2
 STATISTICS_MS = 2_000
 # A producer that gives up would make a hole in its numbers, which the checker takes for unknown.
-PATIENCE_MS = 120_000
+PATIENCE_MS = 500_000
 
 PRODUCERS = ("rdkafka", "own")
 CONSUMERS = ("rdkafka-reader", "own-reader")
@@ -79,10 +79,10 @@ class Worker(ABC):
 
     def finish(self) -> None:
         self.finishing.set()
-        self._thread.join(FINISH_S)
+        self._thread.join(PROGRAM_S)
         self.check()
         if self._thread.is_alive():
-            raise Violation(f"{self.name} does not come to an end in {FINISH_S:.0f} s")
+            raise Violation(f"{self.name} does not come to an end in {PROGRAM_S:.0f} s")
 
     def diagnosis(self) -> str:
         """What it says of itself, for people who look into a run that is stuck."""
@@ -127,7 +127,7 @@ class LoadProducer(Worker):
             self.check()
         self.end()
         with self._changed:
-            if not self._changed.wait_for(lambda: not self._unanswered, FINISH_S):
+            if not self._changed.wait_for(lambda: not self._unanswered, WAIT_S):
                 raise Violation(f"{self._unanswered} records neither acknowledged nor refused")
 
     def _told(self, place: Place, mark: Mark) -> Callable[[object, int], None]:
@@ -171,7 +171,7 @@ class RdkafkaLoad(LoadProducer):
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 20,
                 "retry.backoff.max.ms": 100,
-                "socket.timeout.ms": 3_000,
+                "socket.timeout.ms": 10_000,
                 "topic.metadata.refresh.interval.ms": 1_000,
                 "log_level": 0,
                 **self.more,
@@ -190,7 +190,7 @@ class RdkafkaLoad(LoadProducer):
         self._producer.poll(seconds)
 
     def end(self) -> None:
-        self._producer.flush(FINISH_S)
+        self._producer.flush(WAIT_S)
 
 
 class OwnLoad(LoadProducer):
@@ -202,7 +202,7 @@ class OwnLoad(LoadProducer):
                 "acks": "all",
                 "linger.ms": str(self.random.choice((0, 5))),
                 "delivery.timeout.ms": str(PATIENCE_MS),
-                "request.timeout.ms": "3000",
+                "request.timeout.ms": "10000",
                 "retry.backoff.ms": "20",
                 "retry.backoff.max.ms": "100",
                 **self.more,
@@ -220,7 +220,7 @@ class OwnLoad(LoadProducer):
         self.finishing.wait(seconds)
 
     def end(self) -> None:
-        self._producer.close(timeout_s=FINISH_S)
+        self._producer.close(timeout_s=WAIT_S)
 
 
 class LoadConsumer(Worker):
@@ -278,11 +278,11 @@ class RdkafkaReader(LoadConsumer):
                 "group.id": self.name,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": 6_000,
+                "session.timeout.ms": 20_000,
                 "heartbeat.interval.ms": 500,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 100,
-                "socket.timeout.ms": 3_000,
+                "socket.timeout.ms": 10_000,
                 "topic.metadata.refresh.interval.ms": 1_000,
                 "fetch.wait.max.ms": 100,
                 "log_level": 0,
@@ -328,9 +328,9 @@ class OwnReader(LoadConsumer):
                 "group.id": self.name,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": "false",
-                "session.timeout.ms": "6000",
+                "session.timeout.ms": "20000",
                 "heartbeat.interval.ms": "500",
-                "request.timeout.ms": "3000",
+                "request.timeout.ms": "10000",
                 "fetch.max.wait.ms": "100",
                 **self.more,
             },

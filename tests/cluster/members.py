@@ -28,13 +28,15 @@ from tests.raw import RawClient
 from tests.support.zookeeper import Zookeeper
 from tests.waiting import until
 
-SESSION_MS = 1_500
-WHOLE_S_MAX = 60.0
-SETTLED_S = 1.5  # longer than replica.lag.time.max.ms, and the pace at which leaders look
+# A broker that starves for seconds keeps its session, and its place in the in-sync sets.
+SESSION_MS = 5_000
+LAG_MS = 4_000
+SETTLED_S = 1.5 * LAG_MS / 1000  # longer than LAG_MS, and the pace at which leaders look
+ASKED_S = 30.0  # then another broker is asked
 ZOOKEEPER = "zookeeper"
 OPTIONS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
-    "replica.lag.time.max.ms": "1000",
+    "replica.lag.time.max.ms": str(LAG_MS),
     "replica.fetch.wait.max.ms": "100",
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
@@ -147,7 +149,7 @@ class Cluster:
             if not member.is_running():
                 continue
             try:
-                with RawClient("127.0.0.1", member.listen, timeout_s=5) as client:
+                with RawClient("127.0.0.1", member.listen, timeout_s=ASKED_S) as client:
                     return client.metadata()
             except OSError as error:
                 problem = error
@@ -178,7 +180,7 @@ class Cluster:
         return len(answer.brokers) == len(self.members) and all(s.whole for s in states.values())
 
     def wait_whole(self) -> None:
-        until(self.whole, lambda: f"not whole again: {self._diagnosis()}", WHOLE_S_MAX)
+        until(self.whole, lambda: f"not whole again: {self._diagnosis()}")
 
     def wait_settled(self) -> None:
         """Whole, and for so long that no leader is about to find a follower late."""
@@ -190,7 +192,7 @@ class Cluster:
                 since = time.monotonic()
             return time.monotonic() - since > SETTLED_S
 
-        until(settled, lambda: f"not settled: {self._diagnosis()}", WHOLE_S_MAX)
+        until(settled, lambda: f"not settled: {self._diagnosis()}")
 
     def _diagnosis(self) -> str:
         try:
@@ -225,7 +227,7 @@ class Cluster:
             assignments=[],
             configs=[],
         )
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=60_000)
 
         def created() -> bool:
             for member in self.members.values():
@@ -235,19 +237,18 @@ class Cluster:
                         return True
             return False
 
-        until(created, f"topic {name} cannot be created", WHOLE_S_MAX)
+        until(created, f"topic {name} cannot be created")
         places = [(name, number) for number in range(partitions)]
         until(
             lambda: all(p in (s := self.states()) and s[p].whole for p in places),
             lambda: f"topic {name} is not whole: {self._diagnosis()}",
-            WHOLE_S_MAX,
         )
 
     def leader_client(self, place: Place) -> RawClient:
         leader = self.states()[place].leader
         if leader < 0:
             raise ConnectionError(f"{place} has no leader")
-        return RawClient("127.0.0.1", self.members[leader].listen, timeout_s=10)
+        return RawClient("127.0.0.1", self.members[leader].listen)
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from barnabas.broker.cluster_member import PEER
+from tests.waiting import WAIT_S
 
 CLIENT = "client"
 _PIECE = 65_536
 _HEADER = struct.Struct(">ihhih")  # size, key, version, correlation, length of the client id
-_CALL_S = 60
 
 
 class Link:
@@ -187,7 +187,7 @@ class Network:
         self._loop.close()
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_S)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(WAIT_S)
 
 
 def _caller(piece: bytes) -> str | None:

@@ -35,13 +35,12 @@ from tests.cluster.load import (
 from tests.cluster.members import ZOOKEEPER, Cluster
 from tests.raw import records_in
 from tests.support.zookeeper import Zookeeper
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 K = TypeVar("K")
 
 TOPICS = {"one": 1, "several": 3}
 ROUNDS_PER_CLUSTER = 25
-PROGRESS_S_MAX = 60.0
 MEMORY = Path("/dev/shm")
 BAD_WORDS = ("Traceback", "request failed")
 BAD_LEVEL = '"level": "error"'
@@ -132,7 +131,7 @@ class Arena:
             stacks = [worker.stack() for worker in self.workers]
             return f"no progress: {left}; {'; '.join((*diagnoses, *stacks))}"
 
-        until(further, stuck, PROGRESS_S_MAX)
+        until(further, stuck, WAIT_S)
 
     def _check_workers(self) -> None:
         for worker in self.workers:
@@ -159,7 +158,7 @@ class Arena:
             partition = self.history[place]
             due, offset = partition.acknowledged_to, partition.log_end
         end = -1
-        deadline = time.monotonic() + PROGRESS_S_MAX
+        deadline = time.monotonic() + WAIT_S
         while end < 0 or offset < end:
             # On a starved machine all sessions may have expired since the cluster was whole.
             until(
@@ -216,7 +215,7 @@ class Arena:
             self._check_workers()
             return all(now >= ends[p] for (p, _), now in self._read_to().items())
 
-        until(all_read, lambda: f"acknowledged {ends}, read {self._read_to()}", PROGRESS_S_MAX)
+        until(all_read, lambda: f"acknowledged {ends}, read {self._read_to()}", WAIT_S)
         for worker in self.workers[len(PRODUCERS) :]:
             worker.finish()
         self.look()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.process import ClusterProcess
 from tests.support.cache import ROOT
+from tests.waiting import WAIT_S
 
 PAGE = (ROOT / "docs/CLUSTER.md").read_text()
 COMMANDS = [
@@ -19,7 +20,6 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("$ ")
 ]
-TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_the_commands_run_in_their_order(
             },
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=WAIT_S,
             check=False,
         )
         assert ended.returncode == 0, (command, ended.stderr)

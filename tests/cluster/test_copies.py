@@ -11,6 +11,7 @@ RECORDS = 6_000
 SIZE = 200
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("variant", ["classic", "consumer", "assigned", "java"])
 def test_each_record_is_copied_once_and_in_order(variant: str) -> None:
     if "java" in VARIANTS[variant].copiers:

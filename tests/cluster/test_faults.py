@@ -12,6 +12,7 @@ from tests.support.cache import Missing
 from tests.support.spark import check_spark
 
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
+LONG_S = 1800  # a round is seconds, or minutes on a busy machine
 
 
 def _run(kinds: list[str], keeper: str, brokers: int = 3) -> None:
@@ -20,14 +21,17 @@ def _run(kinds: list[str], keeper: str, brokers: int = 3) -> None:
     assert done.acknowledged > 0
 
 
+@pytest.mark.timeout(LONG_S)
 def test_nothing_acknowledged_is_lost_by_any_fault_on_a_file() -> None:
     _run(kinds_for("file"), "file")
 
 
+@pytest.mark.timeout(LONG_S)
 def test_nothing_acknowledged_is_lost_with_five_brokers() -> None:
     _run(["kill", "isolate", "rolling-restart"], "file", brokers=5)
 
 
+@pytest.mark.timeout(LONG_S)
 def test_nothing_acknowledged_is_lost_by_any_fault_on_a_real_zookeeper() -> None:
     pytest.importorskip("kazoo", reason="kazoo is not installed: pip install -e '.[zookeeper]'")
     try:

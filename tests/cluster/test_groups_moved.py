@@ -10,12 +10,13 @@ import pytest
 
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.cluster.members import Cluster, running_cluster
-from tests.compat.groups.team import OPTIONS, Team
+from tests.compat.groups.team import OPTIONS, SESSION_MS, Team
 from tests.raw import RawClient
 from tests.waiting import until
 
 GROUPS = OPTIONS | {
-    "group.consumer.session.timeout.ms": "20000",
+    "group.consumer.max.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.assignment.interval.ms": "200",
 }
@@ -93,10 +94,7 @@ def test_static_members_keep_their_shares_through_it_and_through_their_own_resta
     cluster: Cluster, topic: str, strategy: str
 ) -> None:
     with Team(cluster.bootstrap_servers, topic, PARTITIONS, replicas=3) as team:
-        first, second = (
-            team.add("confluent", strategy, instance=name, session_ms=30_000)
-            for name in ("one", "two")
-        )
+        first, second = (team.add("confluent", strategy, instance=name) for name in ("one", "two"))
         team.wait_shared()
         team.write(20)
         team.wait_read()
@@ -105,7 +103,7 @@ def test_static_members_keep_their_shares_through_it_and_through_their_own_resta
         move(cluster, team, "killed")
         team.end(second)
         move(cluster, team, "killed", times=1)
-        back = team.add("confluent", strategy, instance="two", session_ms=30_000)
+        back = team.add("confluent", strategy, instance="two")
         until(lambda: back.owned == had[1], team.describe)
         team.write(20)
         team.wait_read()

@@ -16,12 +16,13 @@ from barnabas.client.workers.dead_letter_headers import trail_in
 from barnabas.model.errors import KafkaError
 from barnabas.sync import Admin, PartitionConsumer, Producer, ShareConsumer
 from tests.cluster.members import Cluster, running_cluster
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 OPTIONS = {
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "100",
     "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.delivery.count.limit": "10",  # each lock that ends is one
     "share.coordinator.state.topic.num.partitions": "6",
     "share.coordinator.snapshot.update.records.per.snapshot": "20",
 }
@@ -57,7 +58,7 @@ class Queue:
     def __enter__(self) -> "Queue":
         options = {
             "share.auto.offset.reset": "earliest",
-            "share.record.lock.duration.ms": "3000",
+            "share.record.lock.duration.ms": "15000",
             "errors.deadletterqueue.topic.name": self.letters,
         }
         with Admin(bootstrap_servers=self.servers) as admin:
@@ -69,7 +70,7 @@ class Queue:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(WAIT_S)
 
     def produce(self, count: int) -> set[At]:
         with Producer(bootstrap_servers=self.servers, acks="all") as producer:
@@ -138,11 +139,11 @@ class Queue:
         with PartitionConsumer(
             places, bootstrap_servers=self.servers, auto_offset_reset="earliest"
         ) as consumer:
-            while messages := consumer.getmany(500, timeout=2):
-                for message in messages:
-                    trail = trail_in(message.headers)
-                    assert trail is not None
-                    found.add((trail.origin.partition, trail.origin.offset))
+            consumer.stop_at(consumer.end_offsets())
+            for message in consumer:
+                trail = trail_in(message.headers)
+                assert trail is not None
+                found.add((trail.origin.partition, trail.origin.offset))
         return found
 
     def describe(self) -> str:

@@ -80,7 +80,6 @@ class Copier:
         until(
             lambda: sum(map(len, self.copied())) >= count,
             lambda: self._said.read_text()[-3000:],
-            wait_s=120,
         )
 
     def wait_all(self) -> None:
@@ -125,6 +124,7 @@ def victim(cluster: Cluster, copier: Copier, role: str) -> int:
     return cluster.states()[copier.target, 0].leader
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 @pytest.mark.parametrize("protocol", [1, 2], ids=["protocol 1", "protocol 2"])
 def test_records_are_copied_once_while_brokers_die(

@@ -257,7 +257,12 @@ def test_an_ephemeral_cluster_serves_its_metrics_and_leaves_nothing_behind() -> 
     assert (directory / "broker-1").is_dir()
     pages = [_metrics(metrics), _metrics(metrics + 1)]
     assert sum(page["barnabas_controller_active"] for page in pages) == 1
-    assert [page["barnabas_replication_brokers"] for page in pages] == [2, 2]
+    until(
+        lambda: (
+            [_metrics(metrics + number)["barnabas_replication_brokers"] for number in range(2)]
+            == [2, 2]
+        )
+    )
     assert all("barnabas_replication_isr_shrinks_total" in page for page in pages)
     process.send_signal(signal.SIGTERM)
     assert process.wait(WAIT_S) == 0

@@ -57,7 +57,7 @@ def test_brokers_join_with_their_ids_and_racks_and_keep_records(
 
 def test_an_id_that_lives_is_refused(zookeeper: Zookeeper, tmp_path: Path) -> None:
     address = f"{zookeeper.address}/twice"
-    quick = ("--id", "1", "-X", "zookeeper.session.timeout.ms=4000")
+    quick = ("--id", "1", "-X", "zookeeper.session.timeout.ms=15000")
     first = _joined(tmp_path, "one", address, *quick)
     try:
         second = barnabas(

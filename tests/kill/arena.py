@@ -28,13 +28,13 @@ from tests.kill.topics import TopicUser
 from tests.ports import free_ports_from
 from tests.process import BrokerProcess
 from tests.raw import FETCH_BY_NAME, RawClient, records_in
+from tests.waiting import PROGRAM_S
 
 TOPICS = {"one": 1, "several": 3}
 SEGMENT_BYTES = 40_000
 STARTING_S_MAX = 0.35
 STOPPING_S_MAX = 0.08
 LOAD_S_MAX = 0.5
-FINISH_S = 120.0
 FETCH_BYTES = 4 << 20
 # How often each. Housekeeping starts after a second and writes checkpoints after five.
 WAYS = {
@@ -229,7 +229,7 @@ class Arena:
     def finish(self) -> None:
         """Let the producers end, then count everything, and again after a clean stop."""
         for producer in self.producers:
-            producer.finish(FINISH_S)
+            producer.finish(PROGRAM_S)
         self.look()
         for place, ledger in self.ledgers.items():
             written = {p.name: p.written[place] for p in self.producers}

@@ -24,10 +24,10 @@ from barnabas.wire.messages.produce import (
 )
 from tests.kill.ledger import Mark, PartitionLedger, Violation
 from tests.raw import RawClient, batch_of, name_of
+from tests.waiting import WAIT_S
 
 WINDOW = 5  # batches of one producer that the broker remembers per partition
 RECONNECT_S = 0.005
-RAW_TIMEOUT_S = 30
 PAUSES_S = (0, 0, 0, 0.01, 0.04)  # bursts, yet not so many records that reading takes over
 QUEUED_MAX = 500
 FILL = b"." * 400
@@ -120,7 +120,7 @@ class RdkafkaProducer(LoadProducer):
                     topic, value, partition=partition, on_delivery=self._told(place, mark)
                 )
             producer.poll(0.01)
-        producer.flush(RAW_TIMEOUT_S)
+        producer.flush(WAIT_S)
         if len(producer):
             raise Violation(f"{len(producer)} records neither acknowledged nor refused")
 
@@ -162,7 +162,7 @@ class RawProducer(LoadProducer):
     def run(self) -> None:
         while not self._done():
             try:
-                with RawClient("127.0.0.1", self.port, timeout_s=RAW_TIMEOUT_S) as client:
+                with RawClient("127.0.0.1", self.port, timeout_s=WAIT_S) as client:
                     self._write(client)
             except TimeoutError:
                 raise
@@ -227,7 +227,7 @@ class RawProducer(LoadProducer):
             topics.setdefault(topic, []).append(data)
         request = ProduceRequest(
             acks=-1,
-            timeout_ms=10_000,
+            timeout_ms=60_000,
             topic_data=[
                 TopicProduceData(name=topic, partition_data=data) for topic, data in topics.items()
             ],

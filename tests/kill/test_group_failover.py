@@ -32,7 +32,13 @@ from tests.process import BrokerProcess
 from tests.raw import RawClient
 from tests.waiting import until
 
-OPTIONS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
+SESSION_MS = 600_000  # however long the broker takes to come back, nobody expires
+OPTIONS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.max.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "offsets.topic.num.partitions": "3",
+}
 JOIN, SYNC, HEARTBEAT, COMMIT, FETCH = 3, 3, 4, 8, 8  # versions
 LOADING = Code.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -54,7 +60,9 @@ class Member:
         self.client.close()
 
     def begin_join(self) -> None:
-        request = join_request("g", self.id, self.name.encode(), rebalance_ms=30_000)
+        request = join_request(
+            "g", self.id, self.name.encode(), session_ms=SESSION_MS, rebalance_ms=SESSION_MS
+        )
         self.client.begin(request, JOIN)
 
     def joined(self) -> JoinGroupResponse:

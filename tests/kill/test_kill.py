@@ -24,6 +24,7 @@ from tests.share import SEED
 RUNS = 15
 
 
+@pytest.mark.timeout(1800)
 def test_every_acknowledged_record_is_there_after_a_kill_and_none_twice() -> None:
     done = run_all(RUNS, SEED, say=lambda _: None)
     assert done.acknowledged > RUNS
@@ -56,14 +57,14 @@ def _trim(client: RawClient, topic: str, offset: int) -> None:
     partition = DeleteRecordsPartition(partition_index=0, offset=offset)
     asked = DeleteRecordsTopic(name=topic, partitions=[partition])
     answer = client.call(
-        DeleteRecordsRequest(topics=[asked], timeout_ms=10_000), 2, DeleteRecordsResponse
+        DeleteRecordsRequest(topics=[asked], timeout_ms=60_000), 2, DeleteRecordsResponse
     )
     assert answer.topics[0].partitions[0].error_code == 0
 
 
 def _delete(client: RawClient, topic: str) -> None:
     doomed = DeleteTopicState(name=topic, topic_id=NO_TOPIC_ID)
-    request = DeleteTopicsRequest(topics=[doomed], timeout_ms=10_000)
+    request = DeleteTopicsRequest(topics=[doomed], timeout_ms=60_000)
     assert client.call(request, 6, DeleteTopicsResponse).responses[0].error_code == 0
 
 

@@ -98,7 +98,7 @@ class TopicUser(LoadProducer):
     def _delete(self, client: RawClient, name: str) -> None:
         self._there[name] = None
         request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name, topic_id=NO_TOPIC_ID)], timeout_ms=10_000
+            topics=[DeleteTopicState(name=name, topic_id=NO_TOPIC_ID)], timeout_ms=60_000
         )
         code = client.call(request, 6, DeleteTopicsResponse).responses[0].error_code
         if code:

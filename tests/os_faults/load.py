@@ -69,7 +69,7 @@ def _producer(servers: str) -> Producer:
         {
             "bootstrap.servers": servers,
             "enable.idempotence": True,
-            "delivery.timeout.ms": 120_000,
+            "delivery.timeout.ms": 500_000,
             "socket.timeout.ms": 5_000,
             "request.timeout.ms": 5_000,  # a frozen leader keeps what it was sent for so long
             "reconnect.backoff.max.ms": 200,

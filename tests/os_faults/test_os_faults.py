@@ -25,7 +25,7 @@ from tests.os_faults.control import (
     Site,
 )
 from tests.os_faults.rounds import UNMET, recorded
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 SHARE = {1: 8, 3: 4}  # rounds
 # Always played: each went wrong once, or would stop a cluster.
@@ -90,7 +90,7 @@ def test_a_fault_befalls_the_call_it_is_meant_for(
 ) -> None:
     control.arm(Site(RUNNING, "pwrite", "segment", ""), action)
     with started(control, tmp_path / "data") as process:
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=WAIT_S)
     assert int(said) == printed
     assert control.hits
 
@@ -101,14 +101,14 @@ def test_a_frozen_write_goes_on_when_it_is_released(control: Control, tmp_path: 
         until(lambda: control.hits, "the write was not met")
         assert process.poll() is None
         control.disarm()
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=WAIT_S)
     assert int(said) == 8
 
 
 def test_another_kind_of_file_is_left_alone(control: Control, tmp_path: Path) -> None:
     control.arm(Site(RUNNING, "pwrite", "time index", ""), EIO)
     with started(control, tmp_path / "data") as process:
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=WAIT_S)
     assert int(said) == 8
     assert not control.hits
 
@@ -117,7 +117,7 @@ def test_a_call_in_a_signal_handler_is_left_alone(control: Control, tmp_path: Pa
     """The interpreter cannot be asked there where it is: that was a deadlock."""
     control.arm(Site(RUNNING, "write", "socket", ""), SHORT)
     with started(control, tmp_path / "data", IS_WOKEN) as process:
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=WAIT_S)
     assert said.split() == ["1", "4"]
     assert control.hits == 1
 
@@ -131,6 +131,7 @@ def test_the_sites_that_are_named_here_exist() -> None:
         assert f"def {name}(" in (package / path).read_text(), frame
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_no_fault_at_a_call_site_loses_an_acknowledged_record(tmp_path: Path, brokers: int) -> None:
     """A few of all rounds, other ones with another SEED."""

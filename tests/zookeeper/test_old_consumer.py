@@ -9,7 +9,8 @@ from barnabas.keeper.keeper import ensure
 from barnabas.keeper.paths import TOPICS, topic_data
 from barnabas.sync import ZookeeperConsumer
 from tests.process import running_broker
-from tests.zookeeper.rooms import ZookeeperRoom
+from tests.waiting import WAIT_S
+from tests.zookeeper.rooms import TIMEOUT_MS, ZookeeperRoom
 
 COUNT = 40
 
@@ -35,11 +36,12 @@ def test_members_share_a_topic_through_zookeeper(room: ZookeeperRoom, tmp_path: 
                 auto_offset_reset="earliest",
                 rebalance_max_retries=1_000,
                 rebalance_backoff_ms=50,
+                zookeeper_session_timeout_ms=TIMEOUT_MS,
             )
 
         read: list[int] = []
         with member("a") as a:
-            read += [int(message.value or b"") for message in a.getmany(10, timeout=60)]
+            read += [int(message.value or b"") for message in a.getmany(10, timeout=WAIT_S)]
             with member("b") as b:
                 while [at.partition for at in b.assignment()] != [2, 3]:
                     for one in (a, b):
