@@ -14,8 +14,8 @@ from typing import Any
 from barnabas import ProducerRecord, Reject, Retry, parallel
 from barnabas.client.consumer.message import RawMessage
 
-SESSION_MS = 6_000
-TRANSACTION_MS = 3_000
+SESSION_MS = 15_000  # whoever is not killed stays a member
+TRANSACTION_MS = 15_000
 COPIES = 2
 
 

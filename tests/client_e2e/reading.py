@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from tests.waiting import WAIT_S
+
 
 class Found(NamedTuple):
     partition: int
@@ -30,7 +32,7 @@ def read_back(bootstrap_servers: str, topic: str, partitions: int = 1) -> list[F
         found: list[Found] = []
         ended = 0
         while ended < partitions:
-            message: Any = consumer.poll(10)
+            message: Any = consumer.poll(WAIT_S)
             assert message is not None, f"{len(found)} records, then silence"
             if message.error() is not None:
                 ended += 1  # the end of a partition is all that is reported so

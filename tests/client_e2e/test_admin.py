@@ -11,6 +11,7 @@ from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from barnabas.model.ids import TopicPartition
 from tests.client_e2e.conftest import Served
 from tests.process import BROKERS
+from tests.waiting import WAIT_S
 
 
 async def test_a_topic_is_created_described_and_deleted(served: Served, topic: str) -> None:
@@ -76,7 +77,7 @@ async def test_options_of_brokers_and_topics_are_altered(served: Served, topic: 
     async with barnabas.Admin(bootstrap_servers=served.bootstrap_servers) as admin:
         await admin.create_topic(topic)
         await admin.alter_topic(topic, put={"retention.ms": "777"})
-        async with asyncio.timeout(60):  # Kafka's brokers learn of it a little later
+        async with asyncio.timeout(WAIT_S):  # Kafka's brokers learn of it a little later
             while await _option(admin, topic, "retention.ms") != "777":
                 await asyncio.sleep(0.01)
         await admin.alter_topic(topic, reset=["retention.ms"])

@@ -9,9 +9,9 @@ import pytest
 
 from tests.client_e2e.conftest import Served
 from tests.support.cache import ROOT
+from tests.waiting import PROGRAM_S
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/CLIENT.md").read_text(), re.DOTALL)
-TIMEOUT_S = 120
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
@@ -26,7 +26,7 @@ def test_an_example_runs(served: Served, topic: str, tmp_path: Path, number: int
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=PROGRAM_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

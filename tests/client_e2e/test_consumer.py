@@ -16,11 +16,12 @@ import barnabas.sync
 from barnabas.model.errors import Code, Fenced, InvalidRequest
 from tests.client_e2e.conftest import Served
 from tests.client_e2e.test_partition_consumer import filled, take, values
-from tests.waiting import WAIT_S
+from tests.waiting import PROGRAM_S, WAIT_S
 
 PROTOCOLS = ("classic", "consumer")
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 SESSION_MS = 6_000  # the shortest that Kafka accepts by default
+LIVES_MS = 15_000  # of a session that a busy machine does not end
 
 
 class Heard:
@@ -242,7 +243,7 @@ async def test_a_member_that_does_not_poll_leaves_and_says_so(
 ) -> None:
     await filled(served, topic, {0: 5})
     heard = Heard()
-    slow_options = {"max_poll_interval_ms": 600, "group_protocol": protocol}
+    slow_options = {"max_poll_interval_ms": 3_000, "group_protocol": protocol}
     async with member(served, topic, group, heard, **slow_options) as slow:
         [first] = await take(slow, 1)
         # It leaves by itself, before anybody could wait for it.
@@ -344,13 +345,13 @@ def test_a_blocking_member_lives_while_its_reader_works(
         bootstrap_servers=served.bootstrap_servers,
         group_id=group,
         auto_offset_reset="earliest",
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=LIVES_MS,
         heartbeat_interval_ms=300,
         on_lost=heard.lost,
     ) as consumer:
-        message = consumer.getone(timeout=60)
+        message = consumer.getone(timeout=WAIT_S)
         generation = consumer.generation
-        worked_until = time.monotonic() + SESSION_MS / 1000 + 0.5
+        worked_until = time.monotonic() + LIVES_MS / 1000 + 0.5
         while time.monotonic() < worked_until:
             time.sleep(0.1)  # the work
         consumer.commit(message)
@@ -417,7 +418,7 @@ print("fine")
 """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        capture_output=True, text=True, timeout=100, check=False,
+        capture_output=True, text=True, timeout=PROGRAM_S, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("fine\n", "")
 

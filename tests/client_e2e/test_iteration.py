@@ -15,9 +15,11 @@ from tests.client_e2e.test_consumer import PROTOCOLS, Heard, member
 from tests.client_e2e.test_partition_consumer import filled
 from tests.waiting import WAIT_S
 
-COUNT = 30  # records of each of two partitions: one batch, of many times the poll interval
-WORK_S = 0.03
-POLL_INTERVAL_MS = 700
+COUNT = 30  # records of each of two partitions: one batch, longer than the poll interval
+WORK_S = 0.4
+POLL_INTERVAL_MS = 8_000  # of a member that may starve for a while
+START_S = POLL_INTERVAL_MS / 1000 / 4
+SESSION_MS = 10_000  # less than a batch takes
 
 
 class Handled:
@@ -27,11 +29,18 @@ class Handled:
         self.by: dict[str, list[tuple[int, int]]] = {"first": [], "second": []}
         self.second_may_start = threading.Event()
 
-    def add(self, name: str, consumer: Any, message: Any) -> None:
+    def add(self, name: str, consumer: Any, message: Any) -> float:
+        """How long the work on it takes."""
         assert (message.topic, message.partition) in consumer.assignment()
         self.by[name].append((message.partition, message.offset))
-        if len(self.by["first"]) == 5:
+        if len(self.by["first"]) == 3:
             self.second_may_start.set()
+        return self._work_s(name)
+
+    def _work_s(self, name: str) -> float:
+        """The first leaves some for the second, however slowly that one starts."""
+        waits = name == "first" and len(self.by["first"]) >= 5 and not self.by["second"]
+        return START_S if waits else WORK_S
 
     @property
     def count(self) -> int:
@@ -41,7 +50,7 @@ class Handled:
         """All once; the second member had its share of a batch that the first had fetched."""
         everything = sorted(self.by["first"] + self.by["second"])
         assert everything == [(part, offset) for part in (0, 1) for offset in range(COUNT)]
-        assert len(self.by["second"]) > COUNT // 3
+        assert len(self.by["second"]) > COUNT // 6
         assert "slow" not in {cause.kind for _, _, cause in heard.log}
         assert "lost" not in {name for name, _, _ in heard.log}
 
@@ -55,16 +64,14 @@ def options(protocol: str, **more: Any) -> dict[str, Any]:
     }
 
 
-async def by_iterating(consumer: Any, handle: Callable[[Any], None]) -> None:
+async def by_iterating(consumer: Any, handle: Callable[[Any], float]) -> None:
     async for message in consumer:
-        handle(message)
-        await asyncio.sleep(WORK_S)  # the work
+        await asyncio.sleep(handle(message))  # the work
 
 
-async def by_asking_for_one(consumer: Any, handle: Callable[[Any], None]) -> None:
+async def by_asking_for_one(consumer: Any, handle: Callable[[Any], float]) -> None:
     while True:
-        handle(await consumer.getone())
-        await asyncio.sleep(WORK_S)  # the work
+        await asyncio.sleep(handle(await consumer.getone()))  # the work
 
 
 WAYS = (by_iterating, by_asking_for_one)
@@ -123,8 +130,8 @@ def test_a_slow_blocking_reader_of_a_large_batch_stays_a_member_and_shares_it(
                         message = consumer.getone(timeout=0.1) if name == "second" else None
                     except TimeoutError:
                         continue
-                    handled.add(name, consumer, message or next(consumer))
-                    time.sleep(WORK_S)  # the work
+                    work_s = handled.add(name, consumer, message or next(consumer))
+                    time.sleep(work_s)
         except BaseException as problem:
             problems.append(problem)
 
@@ -167,7 +174,7 @@ async def test_heartbeats_go_on_beside_a_reader_that_blocks_its_loop_between_mes
     served: Served = request.getfixturevalue("_shared_barnabas")  # Kafka's sessions are longer
     await filled(served, topic, {0: 60})
     heard = Heard()
-    async with member(served, topic, group, heard, session_timeout_ms=1_000) as consumer:
+    async with member(served, topic, group, heard, session_timeout_ms=SESSION_MS) as consumer:
         async for message in consumer:
             time.sleep(WORK_S)  # the work of a reader that never awaits
             if message.offset == 59:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.client_e2e.conftest import Served
 from tests.support.cache import ROOT
+from tests.waiting import PROGRAM_S
 
 AWAITED = """
 import asyncio, sys
@@ -57,7 +58,7 @@ def test_a_program_that_closes_nothing_ends_in_silence(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROGRAM_S,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

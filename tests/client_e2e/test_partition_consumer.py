@@ -11,6 +11,7 @@ import barnabas.sync
 from barnabas.model.errors import Code, InvalidRequest
 from barnabas.model.ids import TopicPartition
 from tests.client_e2e.conftest import OwnBroker, Served
+from tests.waiting import WAIT_S
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -42,7 +43,7 @@ def values(messages: list[Any]) -> list[int]:
 async def take(consumer: Any, count: int) -> list[Any]:
     found: list[Any] = []
     while len(found) < count:
-        found += await asyncio.wait_for(consumer.getmany(count - len(found)), 60)
+        found += await asyncio.wait_for(consumer.getmany(count - len(found)), WAIT_S)
     return found
 
 
@@ -236,7 +237,7 @@ async def test_rows_come_as_arrow(served: Served, topic: str) -> None:
         await take(consumer, 5)
         rows: list[Any] = []
         while len(rows) < 105:
-            batch = await consumer.read_arrow(1000, timeout=60)
+            batch = await consumer.read_arrow(1000, timeout=WAIT_S)
             rows += batch.to_pylist()
         assert {row["partition"] for row in rows} == {0, 1}
         assert len({(row["partition"], row["offset"]) for row in rows}) == 105
@@ -249,7 +250,7 @@ async def test_a_topic_that_is_not_there_is_named(served: Served) -> None:
     options = {"allow_auto_create_topics": False}
     async with reader_on(served, ("absent", 0), **options) as consumer:
         with pytest.raises(InvalidRequest, match="'absent'") as refused:
-            await consumer.getmany(timeout=60)
+            await consumer.getmany(timeout=WAIT_S)
     assert refused.value.code is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -261,7 +262,7 @@ async def test_reading_goes_on_when_the_broker_is_back(own_broker: OwnBroker, to
         await asyncio.to_thread(own_broker.restart)
         async with barnabas.Producer(bootstrap_servers=own_broker.bootstrap_servers) as producer:
             await producer.send(topic, b"3")
-        assert int((await asyncio.wait_for(waiting, 60)).value) == 3
+        assert int((await asyncio.wait_for(waiting, WAIT_S)).value) == 3
 
 
 def test_a_blocking_reader_does_the_same(served: Served, topic: str) -> None:
@@ -323,4 +324,4 @@ async def test_two_tasks_cannot_ask_at_once_and_a_close_ends_the_wait(
         await consumer.getmany(timeout=0.1)
     await consumer.close()
     with pytest.raises(InvalidRequest, match="the consumer is closed"):
-        await asyncio.wait_for(waiting, 60)
+        await asyncio.wait_for(waiting, WAIT_S)

@@ -15,9 +15,14 @@ from barnabas.model.errors import Code, Failed, InvalidRequest, KafkaError, Retr
 from tests.client_e2e.conftest import OwnBroker, Served
 from tests.client_e2e.reading import read_back
 from tests.process import BrokerProcess
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
+OUTLIVES: dict[str, Any] = {
+    "batch_size": 2_000,
+    "request_timeout_ms": 10_000,
+    "delivery_timeout_ms": 500_000,
+}
 
 
 async def with_topic(served: Served, topic: str, partitions: int = 1, **configs: str) -> None:
@@ -230,7 +235,7 @@ def test_the_blocking_mirror_sends_alike(served: Served, topic: str) -> None:
             )
             deliveries.append(delivery)
             producer.drain()
-        assert [delivery.result(60).offset for delivery in deliveries] == list(range(1, 1_001))
+        assert [delivery.result(WAIT_S).offset for delivery in deliveries] == list(range(1, 1_001))
         with pytest.raises(InvalidRequest, match="'not/a/topic'"):
             producer.send("not/a/topic", b"")
     assert len(told) == 1_000
@@ -261,7 +266,7 @@ def test_threads_may_share_a_blocking_producer(served: Served, topic: str) -> No
 async def test_nothing_is_lost_doubled_or_reordered_when_the_broker_is_killed(
     own_broker: OwnBroker, topic: str
 ) -> None:
-    async with producer_on(own_broker, batch_size=2_000, request_timeout_ms=10_000) as producer:
+    async with producer_on(own_broker, **OUTLIVES) as producer:
         await producer.send(topic, b"000")
         deliveries = []
         loop = asyncio.get_running_loop()
@@ -281,9 +286,7 @@ async def test_nothing_is_lost_doubled_or_reordered_when_the_broker_is_killed(
 
 def test_the_blocking_producer_outlives_its_broker_too(own_broker: OwnBroker, topic: str) -> None:
     servers = own_broker.bootstrap_servers
-    with barnabas.sync.Producer(
-        bootstrap_servers=servers, batch_size=2_000, request_timeout_ms=10_000
-    ) as producer:
+    with barnabas.sync.Producer(bootstrap_servers=servers, **OUTLIVES) as producer:
         producer.send(topic, b"000")
         for number in range(300):
             producer.send_nowait(topic, b"%03d" % number)

@@ -13,9 +13,9 @@ from tests.client_e2e.conftest import Served, skip_without_share_groups
 from tests.client_e2e.delaying import delayer
 from tests.process import BrokerProcess
 from tests.support.cache import ROOT
+from tests.waiting import PROGRAM_S
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/QUEUES.md").read_text(), re.DOTALL)
-TIMEOUT_S = 120
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
@@ -48,7 +48,7 @@ def run_example(script: Path) -> None:
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=PROGRAM_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.client_e2e.conftest import Served
 from tests.client_e2e.test_workers_docs import _mypy
 from tests.support.cache import ROOT
+from tests.waiting import PROGRAM_S
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 OTHER_CLIENT, OWN_CLIENT, _ = EXAMPLES
-TIMEOUT_S = 60
 
 
 def test_the_first_examples_write_a_record_each_and_read_both(
@@ -25,7 +25,7 @@ def test_the_first_examples_write_a_record_each_and_read_both(
         return [sys.executable, "-u", "-W", "error", str(tmp_path / name)]
 
     settings = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(script("other.py", OTHER_CLIENT), env=settings, timeout=TIMEOUT_S, check=True)
+    subprocess.run(script("other.py", OTHER_CLIENT), env=settings, timeout=PROGRAM_S, check=True)
     with subprocess.Popen(
         script("own.py", OWN_CLIENT), env=settings, stdout=subprocess.PIPE, text=True
     ) as process:

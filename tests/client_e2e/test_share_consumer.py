@@ -12,8 +12,9 @@ import barnabas.sync
 from barnabas import AcknowledgeType
 from barnabas.model.errors import Code, InvalidRequest, KafkaError
 from tests.client_e2e.conftest import OwnBroker, Served, skip_without_share_groups
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, eventually
 
+LOCK_MS = 8_000  # so long that a member that starves can still renew it
 ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
 REJECT, RENEW = AcknowledgeType.REJECT, AcknowledgeType.RENEW
 
@@ -156,13 +157,13 @@ async def test_implicit_acknowledgement_refuses_explicit_ones(share: Share) -> N
 
 
 async def test_a_renewed_lock_lasts_longer(share: Share) -> None:
-    await share.fill(2, options={"share.record.lock.duration.ms": "1500"})
+    await share.fill(2, options={"share.record.lock.duration.ms": str(LOCK_MS)})
     async with (
         share.explicit(allow_unacknowledged=True) as consumer,
         share.explicit(allow_unacknowledged=True) as other,
     ):
         (kept, lost) = await take(consumer, 2)
-        assert consumer.acquisition_lock_timeout_ms() == 1500
+        assert consumer.acquisition_lock_timeout_ms() == LOCK_MS
         again: list[Any] = []
         while not again:
             consumer.acknowledge(kept, RENEW)
@@ -285,7 +286,7 @@ async def test_the_blocking_consumer_iterates(share: Share) -> None:
         raise AssertionError
 
     assert await asyncio.to_thread(read) == list(range(20))
-    assert threading.active_count() < 20
+    await eventually(lambda: threading.active_count() < 20)
 
 
 async def test_a_share_consumer_says_what_is_missing(served: Served) -> None:
@@ -366,21 +367,21 @@ async def test_a_worker_accepts_releases_and_rejects(share: Share) -> None:
 
 
 async def test_a_worker_renews_the_locks_of_slow_calls(share: Share) -> None:
-    await share.fill(4, options={"share.record.lock.duration.ms": "1000"})
+    await share.fill(4, options={"share.record.lock.duration.ms": str(LOCK_MS)})
     calls: Counter[int] = Counter()
     ended = threading.Event()
 
     @barnabas.parallel(share.topic, group_id=share.group, share=True, concurrency=8)
     def handle(message: barnabas.Message[bytes | None, bytes | None]) -> None:
         calls[message.offset] += 1
-        ended.wait(3)  # three locks long, in a thread
+        ended.wait(WAIT_S)  # in a thread
 
     running = asyncio.ensure_future(handle.serve(bootstrap_servers=share.servers))
 
     async def until_called() -> None:
         while len(calls) < 4:
             await asyncio.sleep(0.05)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(2.2 * LOCK_MS / 1000)
 
     await asyncio.wait_for(until_called(), WAIT_S)
     ended.set()

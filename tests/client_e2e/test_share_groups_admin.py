@@ -12,9 +12,11 @@ from barnabas.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from tests.process import running_broker
+from tests.waiting import WAIT_S
 
 GROUP, TOPIC, RECORDS = "queue", "jobs", 5
 ROUNDS_MAX = 200
+ANSWER_MS = int(WAIT_S * 1000)
 
 
 async def heartbeat(admin: barnabas.Admin, epoch: int) -> ShareGroupHeartbeatResponse:
@@ -25,7 +27,7 @@ async def heartbeat(admin: barnabas.Admin, epoch: int) -> ShareGroupHeartbeatRes
         member_epoch=epoch,
         subscribed_topic_names=[TOPIC] if epoch == 0 else None,
     )
-    answer = await connection.call(request, ShareGroupHeartbeatResponse, timeout_ms=10_000)
+    answer = await connection.call(request, ShareGroupHeartbeatResponse, timeout_ms=ANSWER_MS)
     assert not answer.error_code, answer.error_message
     return answer
 

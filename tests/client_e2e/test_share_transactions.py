@@ -11,6 +11,7 @@ import barnabas
 from barnabas.model.ids import TopicPartition
 from tests.client_e2e.conftest import Served, skip_without_share_groups
 from tests.client_e2e.test_share_consumer import Share, take
+from tests.waiting import WAIT_S
 
 COMMITTED = {"share.isolation.level": "read_committed"}
 
@@ -68,7 +69,7 @@ async def test_readers_of_committed_records_get_no_aborted_ones_and_reach_the_en
             await second.commit_transaction()
             assert await values_of(consumer, 1) == ["b3"]
             await consumer.commit_sync()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(WAIT_S):
                 while await lag(share) > 1:  # the last marker is passed over by the next fetch
                     await consumer.poll(timeout=0.1)
 
@@ -85,7 +86,7 @@ async def test_a_waiting_member_gets_the_records_of_a_transaction_when_it_is_com
         waiting = asyncio.ensure_future(values_of(consumer, 3))
         await asyncio.sleep(0)
         await producer.commit_transaction()
-        assert await asyncio.wait_for(waiting, 20) == ["a1", "a2", "0"]
+        assert await asyncio.wait_for(waiting, WAIT_S) == ["a1", "a2", "0"]
 
 
 async def test_readers_of_all_records_get_those_of_open_and_aborted_transactions(

@@ -14,10 +14,12 @@ from barnabas.wire.messages.streams_group_heartbeat import (
 )
 from tests.coordinators.groups.streams.streams_world import subtopology, topology
 from tests.process import running_broker
+from tests.waiting import WAIT_S
 
 GROUP, TOPIC = "app", "orders"
 COUNT = topology(subtopology("0", [TOPIC], changelogs=("app-s-changelog",)))
 ROUNDS_MAX = 200
+ANSWER_MS = int(WAIT_S * 1000)
 
 
 async def heartbeat(
@@ -36,7 +38,7 @@ async def heartbeat(
         standby_tasks=None if of is None else [],
         warmup_tasks=None if of is None else [],
     )
-    answer = await connection.call(request, StreamsGroupHeartbeatResponse, timeout_ms=10_000)
+    answer = await connection.call(request, StreamsGroupHeartbeatResponse, timeout_ms=ANSWER_MS)
     assert not answer.error_code, answer.error_message
     return answer
 

@@ -24,7 +24,7 @@ from tests.client_e2e.losing_proxy import LosingProxy
 from tests.process import KEPT
 from tests.support import kafka as kafka_peer
 from tests.support.cache import ROOT
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 END_TXN, TXN_OFFSET_COMMIT, ADD_PARTITIONS = 26, 28, 24
 PARTITIONS = 2
@@ -104,7 +104,7 @@ def theirs(servers: str, topic: str) -> list[bytes]:
         found: list[bytes] = []
         ended = 0
         while ended < PARTITIONS:
-            message: Any = consumer.poll(20)
+            message: Any = consumer.poll(WAIT_S)
             assert message is not None, f"{len(found)} records, then silence"
             if message.error() is not None:
                 ended += 1
@@ -356,7 +356,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_the_producer_goe
     created(servers, topic)
     at = TopicPartition(topic, 0)
     with (
-        producer_on(servers, topic, transaction_timeout_ms=300) as producer,
+        producer_on(servers, topic, transaction_timeout_ms=10_000) as producer,
         barnabas.sync.PartitionConsumer([at], bootstrap_servers=servers) as consumer,
     ):
         producer.init_transactions()

@@ -13,11 +13,11 @@ from tests.client_e2e.conftest import Served
 from tests.client_e2e.test_workers_docs import _mypy
 from tests.support.cache import ROOT
 from tests.support.java import kafka_tools
+from tests.waiting import PROGRAM_S
 
 PAGE = (ROOT / "docs/TRANSACTIONS.md").read_text()
 OWN_CLIENT, OTHER_CLIENT, ADMIN = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (JAVA,) = re.findall(r"```java\n(.*?)```", PAGE, re.DOTALL)
-TIMEOUT_S = 120
 
 
 @pytest.mark.parametrize("name", ["own", "other", "java"])
@@ -45,7 +45,7 @@ def test_an_example_commits_both_records(
         group_id=topic,
         auto_offset_reset="earliest",
     ) as consumer:
-        values = sorted(consumer.getone(timeout=30).value or b"" for _ in range(2))
+        values = sorted(consumer.getone(timeout=PROGRAM_S).value or b"" for _ in range(2))
     assert values == [b"12.50", b"paid"]
 
 
@@ -64,7 +64,7 @@ def _run(command: list[str]) -> str:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=PROGRAM_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

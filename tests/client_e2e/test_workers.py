@@ -27,6 +27,7 @@ from tests.client_e2e.test_workers_killed import letters_in, wait_until_read
 from tests.waiting import WAIT_S, eventually, until
 
 PARTITIONS = 3
+POLL_INTERVAL_MS = 12_000  # of a worker that may starve for a while
 
 
 def fill(servers: str, topic: str, count: int, *, partitions: int = PARTITIONS) -> None:
@@ -169,11 +170,11 @@ async def test_a_slow_handler_does_not_cost_the_membership(
     await asyncio.to_thread(fill, servers, topic, 2, partitions=1)
     calls: list[int] = []
 
-    @parallel(topic, group_id=group, order="partition", max_poll_interval_ms=3_000)
+    @parallel(topic, group_id=group, order="partition", max_poll_interval_ms=POLL_INTERVAL_MS)
     def handle(message: RawMessage) -> None:
         calls.append(message.offset)
         if message.offset == 0:
-            time.sleep(4)
+            time.sleep(POLL_INTERVAL_MS / 1000 + 1)
 
     running = asyncio.create_task(handle.serve(bootstrap_servers=servers))
     await happens(lambda: len(calls) == 2, running)
@@ -347,9 +348,9 @@ def test_a_slow_batch_does_not_cost_the_membership(served: Served, topic: str, g
     fill(servers, topic, 4, partitions=1)
     calls: list[int] = []
 
-    @per_batch(topic, group_id=group, pool=4, max_poll_interval_ms=3_000)
+    @per_batch(topic, group_id=group, pool=4, max_poll_interval_ms=POLL_INTERVAL_MS)
     def handle(message: RawMessage) -> None:
-        time.sleep(4)
+        time.sleep(POLL_INTERVAL_MS / 1000 + 1)
         calls.append(message.offset)
 
     with in_thread(handle, servers):

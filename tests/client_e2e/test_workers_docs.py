@@ -13,9 +13,9 @@ import pytest
 import barnabas.sync
 from tests.client_e2e.conftest import Served, skip_without_share_groups
 from tests.support.cache import ROOT
+from tests.waiting import WAIT_S
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/WORKERS.md").read_text(), re.DOTALL)
-DEADLINE_S = 90
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
@@ -40,11 +40,11 @@ def test_an_example_handles_every_record(served: Served, topic: str, number: int
     handle = names["handle"]
     thread = threading.Thread(target=handle.run, kwargs={"bootstrap_servers": servers})
     thread.start()
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + WAIT_S
     while len(said) < 20 and time.monotonic() < deadline:
         thread.join(0.02)
     handle.stop()
-    thread.join(DEADLINE_S)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
     assert sorted(int(words[-1]) for words in said) == list(range(20))  # type: ignore[call-overload]
 

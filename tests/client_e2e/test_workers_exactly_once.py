@@ -22,12 +22,11 @@ from tests.client_e2e.conftest import OwnBroker, Served
 from tests.client_e2e.exactly_once_program import COPIES
 from tests.client_e2e.test_workers import committed, fill
 from tests.client_e2e.test_workers_killed import (
-    DEADLINE_S,
     Workers,
     letters_in,
     wait_until_read,
 )
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 PARTITIONS = 3
 RECORDS = 1_500
@@ -76,7 +75,7 @@ class Working:
 
     async def failure(self) -> BaseException:
         with pytest.raises(BaseException) as caught:  # noqa: PT011
-            await asyncio.wait_for(self._run, DEADLINE_S)
+            await asyncio.wait_for(self._run, WAIT_S)
         return caught.value
 
 

@@ -21,13 +21,12 @@ from barnabas.client.workers.dead_letter_headers import LetterTrail, trail_in
 from barnabas.model.ids import TopicPartition
 from tests.client_e2e.conftest import OPTIONS, Served
 from tests.conftest import StartBroker
-from tests.waiting import until
+from tests.waiting import PROGRAM_S, until
 
 PARTITIONS = 4
 RECORDS = 3_000
 POISON = 40
 KILLS = 2
-DEADLINE_S = 180
 
 
 class Workers:
@@ -71,7 +70,7 @@ class Workers:
             until(partial(_heeds_sigterm, process.pid))
             process.send_signal(signal.SIGTERM)
         for process in self._running:
-            process.communicate(timeout=DEADLINE_S)
+            process.communicate(timeout=PROGRAM_S)
             codes.append(process.returncode)
         self._running.clear()
         return codes
@@ -104,7 +103,7 @@ def produce(servers: str, topic: str) -> tuple[set[str], set[str]]:
     values = sorted(good | bad, key=lambda value: (hash(value), value))
     for number, value in enumerate(values):
         producer.produce(topic, value.encode(), key=f"key-{number % 50}".encode())
-    assert producer.flush(DEADLINE_S) == 0
+    assert producer.flush(PROGRAM_S) == 0
     return good, bad
 
 
@@ -135,7 +134,7 @@ async def wait_until_read(
     servers: str, group: str, topics: list[str], running: Workers | None = None
 ) -> None:
     """Until the group has committed the end of every partition."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PROGRAM_S
     async with barnabas.Admin(bootstrap_servers=servers) as admin:
         while True:
             partitions = [
@@ -195,7 +194,7 @@ async def test_nothing_is_lost_and_each_dead_letter_is_there_once(
 
 
 async def _wait_for_progress(notes: Path, before: int, more: int) -> None:
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PROGRAM_S
     async with barnabas.Admin() as idle:
         while len(noted(notes)) < before + more:
             assert time.monotonic() < deadline, f"{len(noted(notes))} of {before + more}"

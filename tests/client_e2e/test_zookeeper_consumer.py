@@ -26,6 +26,7 @@ from barnabas.model.ids import TopicPartition
 from tests.client_e2e.test_workers_docs import _mypy
 from tests.process import BrokerProcess, running_broker
 from tests.support.cache import ROOT
+from tests.waiting import WAIT_S
 
 PARTITIONS = 4
 
@@ -69,7 +70,7 @@ def opened(broker: BrokerProcess, topic: str) -> Callable[..., ZookeeperConsumer
             "auto_offset_reset": "earliest",
             "rebalance_backoff_ms": 50,
             "rebalance_max_retries": 1_000,
-            "zookeeper_session_timeout_ms": 20_000,
+            "zookeeper_session_timeout_ms": 60_000,
             **options,
         }
         return ZookeeperConsumer(topic, consumer_id=consumer_id, **settings)
@@ -124,7 +125,7 @@ def test_commits_are_the_users_own_if_they_are_not_automatic(
     opened: Callable[..., ZookeeperConsumer],
 ) -> None:
     with opened("a", enable_auto_commit=False) as a:
-        first = a.getone(timeout=60)
+        first = a.getone(timeout=WAIT_S)
         a.commit(first)
         at = TopicPartition(first.topic, first.partition)
         assert a.committed(at)[at].offset == first.offset + 1
