@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from barnabas.pipeline.run.spec import parse
+from tests.waiting import WAIT_S
 
 _DAY_MS = 86_400_000
 FIRST_MS = (int(time.time() * 1000) // _DAY_MS - 5) * _DAY_MS  # older records would be deleted
@@ -46,7 +47,7 @@ def write(servers: str, topic: str, values: Iterable[tuple[int, bytes]]) -> None
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
     for second, value in values:
         producer.produce(topic, value, partition=0, timestamp=FIRST_MS + second * 1000)
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_S) == 0
 
 
 def order(number: int, customer: int = 0, amount: int = 1) -> bytes:

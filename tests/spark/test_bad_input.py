@@ -23,9 +23,9 @@ WAIT_S = 240
 def times(servers: str, topic: str, count: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "times"})
     try:
-        numbers = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+        numbers = consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
-        found = [consumer.poll(60) for _ in range(count)]
+        found = [consumer.poll(WAIT_S) for _ in range(count)]
         return [message.timestamp()[1] for message in found if message is not None]
     finally:
         consumer.close()
@@ -40,7 +40,7 @@ def test_bad_rows_of_old_records_are_not_old_and_return_with_the_time_they_had(
     servers = our_broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
     forever = {"retention.ms": "-1"}
-    admin.create_topics([NewTopic(topic, 1, 1, config=forever)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, 1, 1, config=forever)])[topic].result(WAIT_S)
     errors = {"dlq": f"{topic}.dlq", "retries": 1, "retry_topic": f"{topic}.retry"}
     given: dict[str, Any] = {"sink": {"path": str(tmp_path / "lake")}, "errors": errors}
     year_s = 365 * 86_400

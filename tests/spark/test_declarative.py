@@ -15,6 +15,7 @@ from tests.spark.specs import order, write
 from tests.spark.test_pipelines import read
 from tests.spark.topics import committed, create
 from tests.support.cache import ROOT
+from tests.waiting import PROGRAM_S
 
 
 def test_tables_are_made_from_a_topic(our_broker: Any, topic: str, tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_tables_are_made_from_a_topic(our_broker: Any, topic: str, tmp_path: Pat
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
         cwd=here,
-        timeout=300,
+        timeout=2 * PROGRAM_S,
         check=False,
     )
     said = ended.stdout + ended.stderr

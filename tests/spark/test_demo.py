@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.spark.kills.processes import descendants
 from tests.support.cache import ROOT
+from tests.waiting import PROGRAM_S, WAIT_S
 
 
 def test_the_demo_prints_its_steps_and_the_counts_agree(spark: Any, tmp_path: Path) -> None:
@@ -19,7 +20,7 @@ def test_the_demo_prints_its_steps_and_the_counts_agree(spark: Any, tmp_path: Pa
         capture_output=True,
         text=True,
         env=environment,
-        timeout=380,
+        timeout=2 * PROGRAM_S,
         check=False,
     )
     assert ended.returncode == 0, ended
@@ -55,9 +56,9 @@ def test_a_demo_that_is_stopped_also_ends_its_brokers_and_spark(spark: Any, tmp_
     family = descendants(process.pid)
     assert len(family) >= 3  # two brokers, and Java with what it has started
     process.terminate()
-    process.communicate(timeout=120)
+    process.communicate(timeout=WAIT_S)
     assert process.returncode == 128 + signal.SIGTERM
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_S
     while any(Path(f"/proc/{pid}").exists() for pid in family):
         assert time.monotonic() < deadline
         time.sleep(0.1)

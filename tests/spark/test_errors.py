@@ -11,6 +11,7 @@ import pytest
 from tests.spark.specs import order, write
 from tests.spark.topics import create, cut, produce
 from tests.support.cache import ROOT
+from tests.waiting import PROGRAM_S
 
 SPEC = """
 name: {name}
@@ -47,7 +48,7 @@ def pipeline(directory: Path, servers: str, topic: str, **changed: str) -> tuple
         text=True,
         env=environment,
         cwd=directory,
-        timeout=300,
+        timeout=2 * PROGRAM_S,
         check=False,
     )
     assert ended.stdout == "", ended

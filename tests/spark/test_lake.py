@@ -14,6 +14,7 @@ from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.lake.files import ROWS_PER_FILE_MAX
 from tests.spark.specs import FIRST_MS, SCHEMA, order, run, spec, write
 from tests.spark.topics import create, grow
+from tests.waiting import WAIT_S
 
 deltalake: Any = pytest.importorskip("deltalake")
 DAY_S = 86_400
@@ -45,7 +46,7 @@ def keyed(
             partition=partition,
             timestamp=FIRST_MS + number if partition == 0 else int(time.time() * 1000),
         )
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_S) == 0
 
 
 def test_a_delta_table_has_every_record_once_however_often_a_batch_is_repeated(

@@ -14,6 +14,7 @@ from barnabas.pipeline.run.spec import load
 from tests.process import running_broker
 from tests.spark.topics import create
 from tests.support.cache import ROOT
+from tests.waiting import WAIT_S
 
 PAGE = ROOT / "docs" / "PIPELINES.md"
 
@@ -30,7 +31,7 @@ def test_the_page_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             order = {"id": n, "customer": n % 5, "amount": n}
             producer.produce("orders", json.dumps(order).encode(), key=b"%d" % n)
         producer.produce("orders", b"poison")
-        assert producer.flush(60) == 0
+        assert producer.flush(WAIT_S) == 0
         text = PAGE.read_text().replace("localhost:9092", servers)
         text = text.replace("localhost:9093", there.bootstrap_servers)
         # This Spark was started elsewhere.

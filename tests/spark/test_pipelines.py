@@ -12,6 +12,7 @@ from barnabas.pipeline.errors import from_spark
 from tests.process import running_broker
 from tests.spark.specs import FIRST_MS, SCHEMA, order, run, spec, write
 from tests.spark.topics import committed, create, grow, produce
+from tests.waiting import WAIT_S
 
 
 def read(servers: str, topic: str) -> list[tuple[bytes, dict[str, str]]]:
@@ -20,11 +21,11 @@ def read(servers: str, topic: str) -> list[tuple[bytes, dict[str, str]]]:
     consumer = Consumer(options)
     found = []
     try:
-        numbers = list(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
+        numbers = list(consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
         ended = 0
         while ended < len(numbers):
-            message = consumer.poll(20)
+            message = consumer.poll(WAIT_S)
             assert message is not None
             if message.error():
                 ended += 1
@@ -132,7 +133,7 @@ def test_bad_rows_are_tried_again_then_die_and_the_counts_add_up(
         ("x", None),
     ]
     producer.produce(f"{topic}.retry", order(1000), headers=rubbish)
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_S) == 0
     assert read(servers, f"{topic}.dlq") == []
     run(found, spark)
     run(found, spark)

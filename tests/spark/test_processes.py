@@ -86,7 +86,7 @@ def test_a_pipeline_is_listed_measured_and_stopped_after_its_batch(
         entry = here.status(topic)
         assert (entry["state"], entry["pid"], entry["lag"]) == ("running", runs.pid, 0)
         assert entry["batches"] >= 2
-        page = urllib.request.urlopen(entry["metrics"], timeout=60).read().decode()
+        page = urllib.request.urlopen(entry["metrics"], timeout=WAIT_S).read().decode()
         query = f'{{pipeline="{topic}",query="{topic}.lake"}}'
         assert f"barnabas_pipeline_rows_total{query} 150.0" in page
         assert topic in here.barnabas("ls")[1]

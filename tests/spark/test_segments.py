@@ -17,6 +17,7 @@ from barnabas.pipeline.spark.fetching import RangeFetcher
 from barnabas.pipeline.spark.offsets import OffsetRange
 from barnabas.pipeline.spark.segments import SegmentFiles, local_files
 from tests.spark.topics import cut
+from tests.waiting import WAIT_S
 
 ROWS = 24_000
 
@@ -31,14 +32,14 @@ def _look_again() -> Iterator[None]:
 def filled(servers: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     config = {"segment.bytes": "1048576", "index.interval.bytes": "1000"}
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(WAIT_S)
     options = {"bootstrap.servers": servers, "batch.num.messages": 500, "linger.ms": 5}
     producer = Producer(options)
     for number in range(ROWS):
         producer.produce(topic, b"%d " % number * 20, partition=0)
         if number % 1000 == 0:
-            producer.flush(60)
-    assert producer.flush(60) == 0
+            producer.flush(WAIT_S)
+    assert producer.flush(WAIT_S) == 0
 
 
 def batches(servers: str, topic: str, start: int, stop: int) -> list[tuple[int, bytes]]:

@@ -12,6 +12,7 @@ import pytest
 from barnabas.pipeline.run.spec import parse
 from barnabas.pipeline.run.submit import prepare, submit_command
 from tests.support.cache import ROOT
+from tests.waiting import PROGRAM_S
 
 
 def document(master: str) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def test_what_spark_submit_refuses_is_one_line(
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(tmp_path)},
         cwd=tmp_path,
-        timeout=300,
+        timeout=2 * PROGRAM_S,
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (1, ""), ended

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.spark.topics import create
+from tests.waiting import WAIT_S
 
 
 def test_json_values_become_a_column_and_bad_ones_an_error(
@@ -16,7 +17,7 @@ def test_json_values_become_a_column_and_bad_ones_an_error(
     producer = Producer({"bootstrap.servers": servers})
     for value in (b'{"id": 1, "name": "a"}', b"broken", None):
         producer.produce(topic, value)
-    producer.flush(60)
+    producer.flush(WAIT_S)
     reader = (
         spark.read.format("barnabas")
         .option("kafka.bootstrap.servers", servers)

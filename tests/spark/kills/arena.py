@@ -28,6 +28,7 @@ from tests.spark.kills.subjects import (
 )
 from tests.support import kafka
 from tests.support.s3 import BUCKET, S3Server
+from tests.waiting import WAIT_S
 
 PARTITIONS = 3
 KEYS = 40
@@ -145,7 +146,7 @@ class Arena:
                 )
                 number += 1
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(WAIT_S) == 0
 
     def _watch(self) -> None:
         """Groups are looked at while everything runs, and while nothing does."""

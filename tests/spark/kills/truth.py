@@ -17,8 +17,8 @@ from barnabas.model.ids import TopicPartition as At
 from barnabas.pipeline.mirror.target_topics import state_records
 from barnabas.pipeline.mirror.translation import Origins, Translation, take_in
 from barnabas.pipeline.spark.brokers import opened
+from tests.waiting import WAIT_S
 
-_READ_S = 20
 Rows = dict[int, list[tuple[int, bytes, bytes]]]  # by partition: offset, key, value
 
 
@@ -56,11 +56,11 @@ def _messages(servers: str, topic: str) -> Iterator[Message]:
         {"bootstrap.servers": servers, "group.id": "truth", "enable.partition.eof": True}
     )
     try:
-        known = consumer.list_topics(topic, timeout=_READ_S).topics[topic].partitions
+        known = consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in known])
         ended = 0
         while ended < len(known):
-            message = consumer.poll(_READ_S)
+            message = consumer.poll(WAIT_S)
             assert message is not None, f"{topic} cannot be read"
             if message.error():
                 ended += 1

@@ -17,6 +17,7 @@ from barnabas.pipeline.lake.store import Store
 from barnabas.pipeline.lake.upkeep import maintain
 from tests.spark.lake.kill_driver import drive, spec_of
 from tests.support.cache import ROOT
+from tests.waiting import WAIT_S
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
@@ -66,7 +67,7 @@ def test_every_row_is_in_the_table_once(format_: str, place: str, tmp_path: Path
             for n in range(2)
         ]  # fmt: skip
         before = _rows(spec)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_S
         while _rows(spec) == before and any(each.poll() is None for each in drivers):
             assert time.monotonic() < deadline
         time.sleep(chance.random())

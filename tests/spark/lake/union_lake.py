@@ -18,6 +18,7 @@ from barnabas.pipeline.spark.batch_identity import BatchIdentity, known_ids
 from barnabas.pipeline.spark.brokers import Brokers
 from tests.spark.lake.rows import write
 from tests.spark.specs import FIRST_MS
+from tests.waiting import WAIT_S
 
 DAY_MS = 86_400_000
 DAYS = 4
@@ -67,7 +68,7 @@ class Lake:
             producer.produce(
                 self.topic, value, partition=n % 2, timestamp=at_ms, on_delivery=delivered
             )
-        assert producer.flush(60) == 0
+        assert producer.flush(WAIT_S) == 0
         assert not failed, failed[0]
         self.written += count
 
