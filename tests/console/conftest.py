@@ -13,6 +13,7 @@ from tests.console.asgi import Answer, ask
 from tests.process import BrokerProcess
 from tests.support.browser import chromium
 from tests.support.cache import Missing
+from tests.waiting import WAIT_S
 
 Ask = Callable[..., Awaitable[Answer]]
 StartConsole = Callable[..., Application]
@@ -21,8 +22,9 @@ StartConsole = Callable[..., Application]
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with other work does not end a search early."""
-    monkeypatch.setattr("barnabas.console.pages.records._PLAIN_S", 60.0)
-    monkeypatch.setattr("barnabas.console.reading.READ_MS_MAX", 60_000)
+    monkeypatch.setattr("barnabas.console.pages.records._PLAIN_S", WAIT_S)
+    monkeypatch.setattr("barnabas.console.pages.sql.PLAIN_S", WAIT_S)
+    monkeypatch.setattr("barnabas.console.reading.READ_MS_MAX", WAIT_S * 1000)
 
 
 @pytest.fixture

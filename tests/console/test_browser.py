@@ -19,7 +19,8 @@ from barnabas.model.times import iso_time
 from barnabas.sync import Admin, Consumer, Producer
 from tests.conftest import _or_skip
 from tests.console.test_pipeline_page import entry
-from tests.support.browser import axe
+from tests.support.browser import axe, new_context
+from tests.waiting import WAIT_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +108,7 @@ def _fill(servers: str) -> None:
         client_id=HOSTILE,
         auto_offset_reset="earliest",
     ) as consumer:
-        while not consumer.getmany(50, timeout=5):
+        while not consumer.getmany(50, timeout=WAIT_S):
             pass
         consumer.commit()
 
@@ -115,7 +116,7 @@ def _fill(servers: str) -> None:
 @pytest.fixture
 def page(console: Console) -> Iterator[Any]:
     """A page that fails the test if anything runs that should not, or leaves the machine."""
-    context = console.browser.new_context()
+    context = new_context(console.browser)
     opened = context.new_page()
     wrong: list[str] = []
 
@@ -158,7 +159,7 @@ def test_a_topic_is_found_among_many_by_keyboard_alone(console: Console, page: A
 def test_a_record_is_found_by_its_key(console: Console, page: Any) -> None:
     """The last order of customer 42."""
     page.goto(f"{console.url}/topics/orders/records")
-    page.get_by_label("Key").fill("42")
+    page.get_by_label("Key", exact=True).fill("42")
     page.get_by_role("button", name="Show").click()
     page.get_by_text("Done: 4 records found").wait_for()
     page.locator("tbody tr").first.get_by_role("link").click()
@@ -184,7 +185,7 @@ def test_the_cause_of_a_lost_member_is_shown(console: Console, page: Any) -> Non
         page.goto(f"{console.url}/groups/watched")
         page.locator("#members", has_text="1").wait_for()
         member.kill()
-    page.locator("#members", has_text="0").wait_for(timeout=120_000)
+    page.locator("#members", has_text="0").wait_for()
     if console.kind == "barnabas":
         page.get_by_text("session").first.wait_for()
 
@@ -302,23 +303,20 @@ def test_values_change_without_a_reload(console: Console, page: Any) -> None:
 
 
 def test_pages_work_without_scripts(console: Console) -> None:
-    context = console.browser.new_context(java_script_enabled=False)
+    context = new_context(console.browser, java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{console.url}/topics/orders/records?key=42")
     page.get_by_role("link", name="Search without scripts").click()
     found = page.get_by_text("4 records found")
-    for _ in range(5):  # on a slow machine a search ends before it has read all, and says so
-        if found.count():
-            break
-        page.reload()
-    found.wait_for()
+    # On a slow machine a search ends before it has read all, and says so.
+    until(lambda: found.count() or (page.reload() and found.count()))
     context.close()
 
 
 def test_a_login_needs_the_token(console: Console) -> None:
     with console_process(console.servers, "--token", BARNABAS_CONSOLE_TOKEN=TOKEN) as url:
         address = url.partition("?")[0]
-        context = console.browser.new_context()
+        context = new_context(console.browser)
         page = context.new_page()
         page.goto(f"{address}topics")
         page.get_by_label("Token").fill("wrong")
@@ -350,7 +348,7 @@ PAGES = (
 def test_axe_finds_nothing_on_any_page(console: Console, scheme: str) -> None:
     script = _or_skip(axe).read_text()
     # Only to let axe itself in: the pages are the same.
-    context = console.browser.new_context(color_scheme=scheme, bypass_csp=True)
+    context = new_context(console.browser, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     found = {}
     for path in PAGES:

@@ -8,6 +8,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.waiting import until
+
 COMMAND = [sys.executable, "-m", "barnabas"]
 
 
@@ -26,7 +28,7 @@ def test_up_starts_a_console_that_ends_with_it() -> None:
         process.terminate()
         assert process.wait() == 0
     # Not by its address: another test may listen there by now.
-    assert not Path(f"/proc/{console}").exists()
+    until(lambda: not Path(f"/proc/{console}").exists())
 
 
 def children_of(pid: int) -> list[str]:

@@ -17,6 +17,8 @@ from barnabas.sync import Admin, Consumer, Producer
 from tests.conftest import broker_with
 from tests.console.test_browser import console_process
 from tests.process import BrokerProcess
+from tests.support.browser import new_context
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.slow
 broker = broker_with()
@@ -98,7 +100,7 @@ def hostile(broker: BrokerProcess, browser: Any) -> Iterator[Pages]:
         transaction_timeout_ms=600_000,
     )
     try:
-        assert joined.wait(30)
+        assert joined.wait(WAIT_S)
         writing.init_transactions()
         writing.begin_transaction()
         writing.send("orders", b"in a transaction")
@@ -113,7 +115,7 @@ def hostile(broker: BrokerProcess, browser: Any) -> Iterator[Pages]:
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
 def test_hostile_text_stays_text_on_every_page(hostile: Pages, scripts: bool) -> None:
-    context = hostile.browser.new_context(java_script_enabled=scripts)
+    context = new_context(hostile.browser, java_script_enabled=scripts)
     page = context.new_page()
     wrong: list[str] = []
 
@@ -144,7 +146,7 @@ def test_hostile_text_stays_text_on_every_page(hostile: Pages, scripts: bool) ->
 
 def test_every_place_is_shown_as_text(hostile: Pages) -> None:
     """A page that left the text out would pass the test above."""
-    context = hostile.browser.new_context()
+    context = new_context(hostile.browser)
     page = context.new_page()
     shown = {
         "key": "/topics/orders/records", "value": "/topics/orders/records",

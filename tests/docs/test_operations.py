@@ -13,6 +13,7 @@ import yaml
 import barnabas.sync
 from barnabas.cli.app import COMMANDS, run
 from barnabas.testing import Kafka
+from tests.waiting import WAIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/OPERATIONS.md").read_text()
@@ -30,7 +31,7 @@ def metrics() -> tuple[set[str], str]:
             group_id="billing",
             auto_offset_reset="earliest",
         ) as consumer:
-            consumer.getone(timeout=30)
+            consumer.getone(timeout=WAIT_S)
             consumer.commit()
             text = "".join(kafka.metrics(broker) for broker in (1, 2, 3))
     return set(re.findall(r"^# TYPE (\S+)", text, re.M)), text

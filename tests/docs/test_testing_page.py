@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import Kafka
+from tests.waiting import WAIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/TESTING.md").read_text()
@@ -18,7 +19,7 @@ def test_the_programs_of_the_page_run() -> None:
     programs = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "import" in code]
     assert len(programs) == 2
     for program in programs:
-        subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)
+        subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=WAIT_S)
 
 
 def test_every_helper_of_the_page_exists() -> None:

@@ -16,9 +16,8 @@ from barnabas.wire.messages.delete_topics import (
 )
 from barnabas.wire.records import decode_batch
 from tests.process import BrokerProcess
-from tests.raw import RawClient, batch_of, name_of, records_in
+from tests.raw import TIMEOUT_S, RawClient, batch_of, name_of, records_in
 
-SERVED_S_MAX = 120.0
 HONEST = "honest-client"
 HIDDEN = "canary"  # the names of topics that stay as they are begin with it
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -40,7 +39,7 @@ class Watch:
         self._log = log
         self._offset = 0
         self.served_s_max = 0.0
-        self._client = RawClient(broker.host, broker.port, timeout_s=SERVED_S_MAX)
+        self._client = RawClient(broker.host, broker.port)
         code = self._client.create_topic(HONEST)
         if code:
             raise Broken(f"{HONEST}: {name_of(code)}")
@@ -73,16 +72,13 @@ class Watch:
         told = self._client.produce(HONEST, batch_of(value))
         if told.error_code or told.base_offset != self._offset:
             raise Broken(f"record {self._offset} was answered {told}")
-        with RawClient(self._broker.host, self._broker.port, timeout_s=SERVED_S_MAX) as other:
+        with RawClient(self._broker.host, self._broker.port) as other:
             for client in (self._client, other):
                 found = decode_batch(records_in(client.fetch(HONEST, self._offset)))
                 if [record.value for record in found] != [value]:
                     raise Broken(f"record {self._offset} was read as {found}")
         self._offset += 1
-        took = time.monotonic() - started
-        self.served_s_max = max(self.served_s_max, took)
-        if took > SERVED_S_MAX:
-            raise Broken(f"an honest client was served in {took:.1f} s")
+        self.served_s_max = max(self.served_s_max, time.monotonic() - started)
 
     def renew(self, topics: list[str]) -> list[UUID]:
         """Delete what the fuzzing made, and make its topics again; their ids."""
@@ -93,7 +89,7 @@ class Watch:
         ]
         if there:
             doomed = [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in there]
-            request = DeleteTopicsRequest(topics=doomed, timeout_ms=10_000)
+            request = DeleteTopicsRequest(topics=doomed, timeout_ms=round(TIMEOUT_S * 1000))
             for result in self._client.call(request, 6, DeleteTopicsResponse).responses:
                 if result.error_code:
                     raise Broken(f"{result.name} not deleted: {name_of(result.error_code)}")

@@ -19,13 +19,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import WAIT_S
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "pyspark_barnabas.py")
 # As pip calls it; pip itself would make an environment for the build first.
 BUILD = "import sys; from setuptools.build_meta import *; {}(sys.argv[1])"
-WHEEL_MB_MAX, SOURCE_MB_MAX, IMPORT_MS_MAX = 4.0, 2.0, 100
+WHEEL_MB_MAX, SOURCE_MB_MAX = 4.0, 2.0
 CPU_S_MAX = 10.0
 FIRST_RECORD = """
 import time
@@ -91,7 +93,7 @@ class Installed:
         environment = {name: each for name, each in os.environ.items() if name[:6] != "PYTHON"}
         done = subprocess.run(
             [self.bin / command[0], *command[1:]],
-            env=environment, cwd="/", capture_output=True, text=True, timeout=120, check=False,
+            env=environment, cwd="/", capture_output=True, text=True, timeout=WAIT_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -152,14 +154,15 @@ def test_extras_name_what_imports_need() -> None:
 
 
 def test_importing_the_package_takes_no_time() -> None:
+    """How long it takes is for `make bench` to say: here, that it imports little."""
     program = (
-        "import time, sys; began = time.process_time(); import barnabas;"
-        "print((time.process_time() - began) * 1000,"
+        "import sys; before = set(sys.modules); import barnabas;"
+        "print(len(set(sys.modules) - before),"
         " len([name for name in sys.modules if name.startswith('barnabas')]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    milliseconds, modules = done.stdout.split()
-    assert float(milliseconds) < IMPORT_MS_MAX
-    assert int(modules) < 10
+    modules, of_ours = map(int, done.stdout.split())
+    assert modules < 60
+    assert of_ours < 10

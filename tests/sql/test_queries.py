@@ -9,6 +9,7 @@ from barnabas import Admin, Producer
 from barnabas.sql.running import QueryRequest, run_query
 from tests.conftest import broker_with
 from tests.process import BrokerProcess
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +46,7 @@ async def asked(broker: BrokerProcess, query: str, **given: Any) -> dict[str, An
     """Columns, rows, notes and plans of a query, or its error."""
     found: dict[str, Any] = {"columns": [], "rows": [], "notes": [], "plans": [], "error": None}
     settings = {"bootstrap.servers": broker.bootstrap_servers}
+    given = {"seconds_max": WAIT_S, **given}
     async for line in run_query(QueryRequest(query, settings, **given)):
         found["columns"] = line.get("columns", found["columns"])
         if isinstance(line.get("rows"), list):

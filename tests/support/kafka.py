@@ -23,6 +23,7 @@ from tests.support.probe import wait_for_metadata
 from tests.waiting import WAIT_S
 
 ARCHIVE = "classes.jsa"
+START_S_MAX = 600  # on a busy machine a JVM takes minutes
 
 # What bin/kafka-server-start.sh and bin/kafka-run-class.sh set.
 JVM_FLAGS = (
@@ -198,7 +199,7 @@ def start(properties: Path, port: int, flags: Sequence[str] = JVM_FLAGS) -> Kafk
         )
     broker = KafkaBroker("127.0.0.1", port, directory / "data", process, tools)
     try:
-        wait_for_metadata(broker.host, port, WAIT_S, lambda: process.poll() is None)
+        wait_for_metadata(broker.host, port, START_S_MAX, lambda: process.poll() is None)
     except BaseException:
         broker.stop()
         raise
