@@ -245,9 +245,15 @@ class Cluster:
         )
 
     def leader_client(self, place: Place) -> RawClient:
-        leader = self.states()[place].leader
-        if leader < 0:
-            raise ConnectionError(f"{place} has no leader")
+        """On a starved machine all sessions may have expired since the cluster was whole."""
+        leader = -1
+
+        def found() -> bool:
+            nonlocal leader
+            leader = self.states()[place].leader
+            return leader >= 0
+
+        until(found, f"{place} has no leader")
         return RawClient("127.0.0.1", self.members[leader].listen)
 
 

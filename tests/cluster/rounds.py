@@ -160,12 +160,6 @@ class Arena:
         end = -1
         deadline = time.monotonic() + WAIT_S
         while end < 0 or offset < end:
-            # On a starved machine all sessions may have expired since the cluster was whole.
-            until(
-                lambda: self.cluster.states()[place].leader >= 0,
-                f"{place} has no leader",
-                max(0.0, deadline - time.monotonic()),
-            )
             with self.cluster.leader_client(place) as client:
                 data = client.fetch(place[0], offset, partition=place[1])
             if data.error_code == Code.NOT_LEADER_OR_FOLLOWER and time.monotonic() < deadline:
