@@ -5,9 +5,10 @@ In: addresses and a directory. Out: specs, each a document that a user could run
 """
 
 import json
-import random
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.client.samples.samples import Chance, SamplePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,21 +36,25 @@ class DemoOrder(NamedTuple):
     cents: int | None
 
 
-def order(number: int) -> DemoOrder:
-    """The order with this number: always the same, so that sums can be checked."""
-    chance = random.Random(number)
-    customer = chance.randrange(1000)
-    key = b"customer-%d" % customer
-    if number % POISON_EVERY == POISON_EVERY // 2:
-        return DemoOrder(key, _POISON[number // POISON_EVERY % len(_POISON)], None)
-    cents = chance.randrange(100, 20_000)
-    value = {
+def _order(chance: Chance, number: int, customers: int) -> tuple[str, dict[str, Any]]:
+    customer = chance.below(customers)
+    return f"customer-{customer}", {
         "order": number,
         "customer": customer,
         "country": _COUNTRIES[customer % len(_COUNTRIES)],
-        "cents": cents,
+        "cents": 100 + chance.below(19_900),
     }
-    return DemoOrder(key, json.dumps(value).encode(), cents)
+
+
+_ORDERS = SamplePlan(_order)
+
+
+def order(number: int) -> DemoOrder:
+    """The order with this number: always the same, so that sums can be checked."""
+    sample = _ORDERS.sample(number)
+    if number % POISON_EVERY == POISON_EVERY // 2:
+        return DemoOrder(sample.key, _POISON[number // POISON_EVERY % len(_POISON)], None)
+    return DemoOrder(sample.key, sample.value, json.loads(sample.value)["cents"])
 
 
 def revenue(rows: "DataFrame") -> "DataFrame":
