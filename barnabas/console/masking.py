@@ -2,7 +2,7 @@
 
 In: keys and values as bytes or decoded text. Out: the same, with *** for the fields.
 Always: with a mask, a value that is not a JSON object or array is not shown at all, because its
-fields are not known; a value is written anew, so that nothing of a field is left.
+fields are not known; a value is encoded again, so that nothing of a hidden field is left.
 """
 
 import json

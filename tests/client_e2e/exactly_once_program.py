@@ -14,7 +14,7 @@ from typing import Any
 from barnabas import ProducerRecord, Reject, Retry, parallel
 from barnabas.client.consumer.message import RawMessage
 
-SESSION_MS = 15_000  # whoever is not killed stays a member
+SESSION_MS = 15_000  # a process that is not killed stays a member
 TRANSACTION_MS = 15_000
 COPIES = 2
 

@@ -12,7 +12,7 @@ from barnabas.client.consumer.message import RawMessage
 from barnabas.client.workers.parallel import parallel
 from barnabas.client.workers.policy import Reject, Retry
 
-SESSION_MS = 15_000  # whoever is not killed stays a member
+SESSION_MS = 15_000  # a process that is not killed stays a member
 
 
 def main(servers: str, group: str, topic: str, notes: str, *how: str) -> None:

@@ -124,7 +124,7 @@ def test_a_session_that_renews_lives_and_one_that_does_not_is_ended_by_another(
 
 
 def test_a_write_of_anybody_ends_who_is_late(one: Opened, file: str, clock: Time) -> None:
-    """A broker that wants to be controller need not wait for somebody to look."""
+    """A broker that stands for controller does not wait until another process looks."""
     one.keeper.create("/controller", ephemeral=True)
     other = SqliteKeeper(file, clock=clock)
     clock.now_ms += TIMEOUT_MS

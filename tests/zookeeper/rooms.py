@@ -8,7 +8,7 @@ from tests.keeper.rooms import Opened
 from tests.support.zookeeper import Zookeeper
 from tests.waiting import until
 
-TIMEOUT_MS = 60_000  # whoever starves keeps the session
+TIMEOUT_MS = 60_000  # a process that starves keeps its session
 _roots = itertools.count()
 
 
