@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(BROKERS > 1, reason="one broker is asked for its
 MANY = 10_000
 IN_FLIGHT = 500
 BYTES_MAX = 4_096  # of memory for one open transaction
-DISTURBED_S_MAX = 5.0  # of the broker's CPU: a busy machine does not count
+DISTURBED_S_MAX = 5.0  # of the broker's CPU: other processes make no difference
 SHORT_MS = 20_000
 
 
