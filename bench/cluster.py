@@ -172,13 +172,16 @@ def _throughput(settings: Settings) -> list[Table]:
     return tables
 
 
-# A broker that is killed
+# A broker that is lost
 
 
 def _failover(settings: Settings) -> list[Table]:
     tables = []
     if settings.wants("failover"):
-        tables.append(failover.thousand_partitions(settings.sides, settings.quick))
+        tables += [
+            failover.thousand_partitions(loss, settings.sides, settings.quick)
+            for loss in failover.LOSSES
+        ]
     if settings.wants("many-partitions") and BARNABAS in settings.sides:
         tables.append(many.many_partitions(settings.quick))
     return tables
@@ -260,9 +263,10 @@ SUITE = Suite(
         "warm-up rounds, new topics of one partition and three replicas, "
         "`min.insync.replicas=2`, `acks=all`, librdkafka at full speed without Python. CPU and "
         "memory are those of all brokers together. Failover: one of three brokers is killed "
-        "with -9; the time is measured until each partition that it led has acknowledged a "
-        f"record with acks=all. For Kafka, the session timeout ({SESSION_MS / 1000:g} s here) is "
-        "subtracted; Barnabas does not wait for one."
+        "with -9, frozen with SIGSTOP, or hangs in a call of its event loop; the time is measured "
+        "until each partition that it led has acknowledged a record with acks=all. The session "
+        f"timeout ({SESSION_MS / 1000:g} s here) is subtracted, except where Barnabas is killed: "
+        "it does not wait for one then."
     ),
     parts=(*(workload.name for workload in WORKLOADS), "failover", "many-partitions", "scaling"),
     run=_run,

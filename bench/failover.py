@@ -1,9 +1,9 @@
-"""The failover time when a broker is killed, measured with frames on the wire, without a client's
-backoff.
+"""The failover time when a broker is killed, frozen, or hangs in a call: measured with frames on
+the wire, without a client's backoff.
 
-In: which sides. Out: a table: a thousand partitions, beside Kafka.
-Always: the benchmark writes to every partition that the dead broker led, with acks=all, until it
-accepts a record; the table has the times of the first and the last partition.
+In: which sides. Out: tables: a thousand partitions, beside Kafka.
+Always: the benchmark writes to every partition that the lost broker led, with acks=all, until it
+accepts a record; the tables have the times of the first and the last partition.
 """
 
 import os
@@ -42,7 +42,14 @@ PROBE = b"probe 0 " + b"x" * 100  # as a record of tests.cluster.load, for consu
 WHOLE_LOOK_S = 0.1
 PRODUCE_MS_MAX = 10_000
 LAST_MS = Goal(most=500)
+SESSION_LAST_MS = Goal(most=1_000)
 _PRODUCE = 9
+
+# A handler runs on the loop's thread; the others go on.
+_HANGS_ON_A_SIGNAL = f"""
+import signal, time
+signal.signal(signal.SIGUSR1, lambda *_: time.sleep({WAIT_S}))
+"""
 
 
 @dataclass
@@ -72,7 +79,10 @@ def running(name: str, home: Path) -> Iterator[tuple[Running, Address]]:
             made = Running(name, {number: node.pid for number, node in enumerate(nodes, 1)})
             yield made, ("127.0.0.1", nodes[0].port)
         return
-    ours = ClusterProcess(BROKERS, home / "data", log=home / "log")
+    (home / "sitecustomize.py").write_text(_HANGS_ON_A_SIGNAL)
+    session = {"zookeeper.session.timeout.ms": str(SESSION_MS)}
+    env = {"PYTHONPATH": str(home)}
+    ours = ClusterProcess(BROKERS, home / "data", session, log=home / "log", env=env)
     ours.start()
     try:
         yield Running(name, numbered(ours)), (ours.host, ours.port)
@@ -82,9 +92,11 @@ def running(name: str, home: Path) -> Iterator[tuple[Running, Address]]:
 
 
 def write_until_taken(
-    cluster: Running, survivor: Address, places: set[Place], started: float
+    cluster: Running, survivor: Address, places: set[Place], silent: int | None, started: float
 ) -> list[float]:
-    """The seconds from `started` until each partition has acknowledged a record, in that order."""
+    """The seconds from `started` until each partition has acknowledged a record, in that order.
+    Nothing is sent to a silent broker, which would not even refuse it.
+    """
     left, taken = set(places), []
     record = bytes(batch_of(PROBE))
     deadline = time.monotonic() + WAIT_S
@@ -94,8 +106,9 @@ def write_until_taken(
         led = leaders(cluster.look(survivor, {topic for topic, _ in left}))
         by_leader: dict[int, list[Place]] = {}
         for place in left:
-            if led.get(place, -1) in cluster.addresses:
-                by_leader.setdefault(led[place], []).append(place)
+            leader = led.get(place, -1)
+            if leader != silent and leader in cluster.addresses:
+                by_leader.setdefault(leader, []).append(place)
         for answered_at, answer in _write(cluster, by_leader, record):
             for topic in answer.responses:
                 for each in topic.partition_responses:
@@ -137,8 +150,12 @@ def _request(places: list[Place], record: bytes) -> ProduceRequest:
     )
 
 
-def kill_and_measure(
-    cluster: Running, address: Address, names: set[str], victim: int
+def signal_and_measure(
+    cluster: Running,
+    address: Address,
+    names: set[str],
+    victim: int,
+    sent: signal.Signals = signal.SIGKILL,
 ) -> list[float]:
     """Seconds, by partition."""
     led = leaders(cluster.look(address, names))
@@ -147,8 +164,9 @@ def kill_and_measure(
     if not places:
         raise RuntimeError(f"broker {victim} leads nothing")
     started = time.monotonic()
-    os.kill(cluster.processes[victim], signal.SIGKILL)
-    return write_until_taken(cluster, survivor, places, started)
+    os.kill(cluster.processes[victim], sent)
+    silent = None if sent == signal.SIGKILL else victim
+    return write_until_taken(cluster, survivor, places, silent, started)
 
 
 def wait_whole(address: Address, names: Collection[str], partitions: int) -> None:
@@ -164,33 +182,56 @@ def wait_whole(address: Address, names: Collection[str], partitions: int) -> Non
             time.sleep(WHOLE_LOOK_S)
 
 
-def thousand_partitions(sides: tuple[str, ...], quick: bool) -> Table:
-    """First and last partition, in milliseconds beyond the session timeout."""
+@dataclass(frozen=True)
+class Loss:
+    """A way to lose a broker, and the sides that notice it only when its session has ended."""
+
+    title: str
+    signal: signal.Signals
+    sides: tuple[str, ...]
+    by_session: tuple[str, ...]
+    last_ms: Goal
+
+    def beyond_s(self, side: str) -> float:
+        return SESSION_MS / 1000 if side in self.by_session else 0.0
+
+
+BOTH = (BARNABAS, KAFKA)
+LOSSES = (
+    Loss("killed", signal.SIGKILL, BOTH, (KAFKA,), LAST_MS),
+    Loss("frozen", signal.SIGSTOP, BOTH, BOTH, SESSION_LAST_MS),
+    Loss("whose event loop hangs", signal.SIGUSR1, (BARNABAS,), BOTH, SESSION_LAST_MS),
+)
+
+
+def thousand_partitions(loss: Loss, sides: tuple[str, ...], quick: bool) -> Table:
+    """First and last partition, in milliseconds, beyond the session timeout where that is due."""
     firsts: dict[str, list[float]] = {}
     lasts: dict[str, list[float]] = {}
     for name in sides:
-        for number in range(KILLS_QUICK if quick else KILLS):
-            say(f"failover of {PARTITIONS} partitions, {name}, {number + 1}")
+        for number in range(KILLS_QUICK if quick else KILLS) if name in loss.sides else ():
+            say(f"a broker {loss.title}, {PARTITIONS} partitions, {name}, {number + 1}")
             with directory("ram") as base, running(name, base / name) as (cluster, address):
                 create(address, TOPIC, PARTITIONS)
                 wait_whole(address, {TOPIC}, PARTITIONS)
                 controller = cluster.look(address, {TOPIC}).controller_id
                 others = [n for n in cluster.processes if n != controller]
                 victim = controller if name == BARNABAS and number % 2 else others[0]
-                beyond_s = SESSION_MS / 1000 if name == KAFKA else 0.0
-                taken = kill_and_measure(cluster, address, {TOPIC}, victim)
-                firsts.setdefault(name, []).append((taken[0] - beyond_s) * 1000)
-                lasts.setdefault(name, []).append((taken[-1] - beyond_s) * 1000)
+                taken = signal_and_measure(cluster, address, {TOPIC}, victim, loss.signal)
+                if loss.signal != signal.SIGKILL:
+                    os.kill(cluster.processes[victim], signal.SIGKILL)
+                firsts.setdefault(name, []).append((taken[0] - loss.beyond_s(name)) * 1000)
+                lasts.setdefault(name, []).append((taken[-1] - loss.beyond_s(name)) * 1000)
                 who = "the controller" if victim == controller else "another"
-                say(f"  {who} killed: first {taken[0]:.3f} s, last {taken[-1]:.3f} s")
+                say(f"  {who}: first {taken[0]:.3f} s, last {taken[-1]:.3f} s")
     rows = []
     for what, found, goal in (
         ("first partition takes records", firsts, None),
-        ("last partition takes records", lasts, LAST_MS),
+        ("last partition takes records", lasts, loss.last_ms),
     ):
         ours, theirs = (
             statistics.median(found[side]) if side in found else None for side in (BARNABAS, KAFKA)
         )
         ratio = ours / theirs if ours is not None and theirs else None
         rows.append(Row(what, "ms", ours, theirs, ratio, goal, plain=True))
-    return Table(f"One of three brokers killed, {PARTITIONS:,} partitions", rows)
+    return Table(f"One of three brokers {loss.title}, {PARTITIONS:,} partitions", rows)

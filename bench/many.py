@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from bench import proc
-from bench.failover import BROKERS, Running, kill_and_measure, wait_whole
+from bench.failover import BROKERS, Running, signal_and_measure, wait_whole
 from bench.figures import Goal, Row, Table
 from bench.sides import BARNABAS, directory
 from bench.suite import say
@@ -55,7 +55,7 @@ class _Steps:
 
     def kill(self) -> None:
         running = Running(BARNABAS, numbered(self._cluster))
-        taken = kill_and_measure(running, self.address, set(self.names), VICTIM)
+        taken = signal_and_measure(running, self.address, set(self.names), VICTIM)
         say(f"  {len(taken)} led by others: first {taken[0]:.2f} s, last {taken[-1]:.2f} s")
         self.rows.append(
             Row("the last of its partitions takes records", "s", taken[-1], None, None)
