@@ -1,8 +1,8 @@
 """The pytest plugin: fixtures `kafka`, `kafka_session`, `kafka_cluster`, and the mark `kafka`.
 
 pytest loads it through the entry point `barnabas` of group `pytest11`. Always: nothing of a broker
-is loaded before a test asks for a fixture; a fixture of the same name in the test's own conftest
-wins.
+is loaded before a test asks for a fixture, and what is loaded then is loaded as in any program; a
+fixture of the same name in the test's own conftest wins.
 """
 
 from collections.abc import Generator, Iterator
@@ -17,13 +17,24 @@ _KAFKA = "_barnabas_kafka"  # where an item keeps the brokers of its fixtures
 OPTIONS = ("brokers", "clock", "settings", "process")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    _load_as_in_any_program(pluginmanager)
     group = parser.getgroup("barnabas")
     group.addoption(
         "--kafka-keep",
         action="store_true",
         help="After a failed test, keep its brokers until Enter is pressed (needs -s).",
     )
+
+
+def _load_as_in_any_program(pluginmanager: pytest.PytestPluginManager) -> None:
+    """pytest rewrites the assertions of every package that has a plugin. Of this one that would be
+    hundreds of modules: seconds of the first test, and an error now and then where two threads load
+    modules at the same time (Python 3.11).
+    """
+    marked = getattr(getattr(pluginmanager, "rewrite_hook", None), "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked.discard("barnabas")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -32,6 +32,16 @@ def test_nothing():
     assert not [name for name in loaded if name.startswith(("barnabas.broker", "barnabas.client"))]
     assert "asyncio" not in sys.modules
 """
+REWRITTEN = """
+import sys
+
+def test_rewritten(kafka):
+    kafka.create_topic("orders")
+    rewritten = [name for name, module in sys.modules.items()
+                 if type(module.__loader__).__name__ == "AssertionRewritingHook"]
+    assert "test_it" in rewritten
+    assert not [name for name in rewritten if name.startswith(("barnabas.broker", "barnabas.wire"))]
+"""
 MANY = """
 import os
 import threading
@@ -64,14 +74,19 @@ def test_one(kafka, number):
 """
 
 
-def run(directory: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(
+    directory: Path, text: str, *options: str, autoload: bool = False
+) -> subprocess.CompletedProcess[str]:
     (directory / "test_it.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "barnabas.testing.plugin"]
-    plugins = ["-p", "no:randomly", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if not autoload:
+        command += ["-p", "barnabas.testing.plugin"]
+        env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return subprocess.run(
-        [*command, *plugins, *options],
+        [*command, *options],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env=env,
         capture_output=True,
         text=True,
         check=False,
@@ -88,6 +103,11 @@ def test_a_failed_test_shows_what_its_broker_has(tmp_path: Path) -> None:
 
 def test_a_suite_that_does_not_use_it_loads_nothing_of_a_broker(tmp_path: Path) -> None:
     assert "1 passed" in run(tmp_path, UNUSED).stdout
+
+
+def test_modules_are_loaded_as_in_any_program(tmp_path: Path) -> None:
+    done = run(tmp_path, REWRITTEN, autoload=True)
+    assert "1 passed" in done.stdout, done.stdout[-3000:]
 
 
 def test_many_tests_leave_nothing_behind(tmp_path: Path) -> None:
