@@ -38,6 +38,7 @@ from barnabas.wire.messages.share_fetch import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.security.limited_requests import ShareFetchLimit
 
 MEMBER_ID_MAX = 36
 RENEWALS_SINCE = 2
@@ -141,6 +142,7 @@ class _InProgress:
         self._session = session
         self._acks: Results | None = None
         self._fetched: Fetched | None = None
+        self._limit: ShareFetchLimit | None = None
         self.deferred: Reply = DeferredReply()
         self._acknowledge(denied)
         self._fetch(denied)
@@ -170,6 +172,10 @@ class _InProgress:
         if request.is_renew_ack or epoch == FINAL_EPOCH:
             self._fetch_done({})
             return
+        if self._broker.quotas is not None:
+            from barnabas.broker.security.limited_requests import share_fetch_limit
+
+            self._limit = share_fetch_limit(self._broker.quotas, self._call)
         asked = AskedFetch(
             self._session,
             self._session.rotated(epoch),
@@ -179,6 +185,7 @@ class _InProgress:
             request.max_records,
             request.batch_size,
             request.share_acquire_mode == RECORD_LIMIT,
+            self._limit,
         )
         wait = ShareFetchWait(self._broker, self._service, asked, denied)
         if not wait.deferred.done:
@@ -222,6 +229,7 @@ class _InProgress:
             else:
                 topic.partitions.append(data)
         return ShareFetchResponse(
+            throttle_time_ms=0 if self._limit is None else self._limit.wait_ms,
             error_code=0,
             acquisition_lock_timeout_ms=self._service.settings_of(
                 self._session.key.group

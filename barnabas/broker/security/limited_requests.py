@@ -13,7 +13,7 @@ waits for is not counted, nor sending the reply.
 from collections.abc import Callable, Generator
 from time import perf_counter
 from types import coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.broker.authorization.answers import changed
 from barnabas.broker.cluster_member import PEER
@@ -22,6 +22,7 @@ from barnabas.broker.net.dispatch import BETWEEN_BROKERS, NO_CONNECTION, Call
 from barnabas.security.quotas.quota_limits import INT_MAX, QuotaKind
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.messages.share_fetch import ShareFetchRequest
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.broker.security.quotas import ClientQuotas, ClientUsage
 
 PRODUCE, FETCH = 0, 1
+SHARE_FETCH = 78
 WRITE_TXN_MARKERS = 27
 EXEMPT = (*BETWEEN_BROKERS, WRITE_TXN_MARKERS)
 
@@ -58,7 +60,7 @@ class LimitedRequests:
         if is_of_broker(broker, call):
             return self._handle(broker, request, call)
         use = _RequestUse(self._quotas, self._key, call, self._size)
-        if self._key == FETCH:
+        if self._key in (FETCH, SHARE_FETCH):
             request = within_windows(self._quotas, request, call)
         answer = self._handle(broker, request, call)
         use.spent_s = perf_counter() - self._began
@@ -158,7 +160,10 @@ def is_of_broker(broker: "Broker", call: Call) -> bool:
 # Fetch
 
 
-def within_windows(quotas: "ClientQuotas", request: FetchRequest, call: Call) -> FetchRequest:
+AnyFetch = TypeVar("AnyFetch", FetchRequest, ShareFetchRequest)
+
+
+def within_windows(quotas: "ClientQuotas", request: AnyFetch, call: Call) -> AnyFetch:
     """No reply may be larger than what the client may fetch in all windows: it would never be
     within the limit."""
     usage = quotas.usage(QuotaKind.FETCH, call.connection.principal.name, call.client_id)
@@ -207,3 +212,50 @@ class LimitedFetch:
 def limited_fetch(quotas: "ClientQuotas", reading: "Unlimited", call: Call) -> "Reading":
     usage = quotas.usage(QuotaKind.FETCH, call.connection.principal.name, call.client_id)
     return reading if usage is None else LimitedFetch(quotas, usage, reading, call)
+
+
+class ShareFetchLimit:
+    """Of one fetch of a share session. A client over its limit acquires nothing: Kafka acquires
+    the records and does not send them, so that they are locked and an attempt is lost."""
+
+    __slots__ = ("_call", "_counted", "_quotas", "_usage", "wait_ms")
+
+    def __init__(self, quotas: "ClientQuotas", usage: "ClientUsage", call: Call) -> None:
+        self._quotas = quotas
+        self._usage = usage
+        self._call = call
+        self._counted = 0
+        self.wait_ms = 0
+
+    def allows(self, size: int) -> bool:
+        """Count so many bytes, unless they are too many: whether records may be acquired now."""
+        usage, now_ms = self._usage, self._quotas.now_ms()
+        before = usage.rate.total(now_ms)
+        usage.rate.record(size, now_ms)
+        self.wait_ms = self._wait_ms(now_ms)
+        if self.wait_ms and before:  # else one batch larger than all windows would never be sent
+            usage.rate.record(-size, now_ms)
+            self._throttled()
+            return False
+        self._counted = size
+        return True
+
+    def sent(self, size: int) -> None:
+        """So many bytes were really acquired."""
+        now_ms = self._quotas.now_ms()
+        self._usage.rate.record(size - self._counted, now_ms)
+        self.wait_ms = self._wait_ms(now_ms) if size else 0
+        if self.wait_ms:
+            self._throttled()
+
+    def _wait_ms(self, now_ms: int) -> int:
+        usage = self._usage
+        return max(0, min(usage.rate.wait_ms(usage.limit.value, now_ms), INT_MAX))
+
+    def _throttled(self) -> None:
+        self._quotas.throttled(QuotaKind.FETCH, self._usage.limit, self._call, self.wait_ms)
+
+
+def share_fetch_limit(quotas: "ClientQuotas", call: Call) -> ShareFetchLimit | None:
+    usage = quotas.usage(QuotaKind.FETCH, call.connection.principal.name, call.client_id)
+    return None if usage is None else ShareFetchLimit(quotas, usage, call)

@@ -29,6 +29,7 @@ from barnabas.model.ports import FileSlice
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.security.limited_requests import ShareFetchLimit
 
 READS_MAX = 8  # of one partition in one turn, over offsets without records
 RECORD_LIMIT = 1  # the strict acquire mode
@@ -56,6 +57,7 @@ class AskedFetch(NamedTuple):
     records_max: int
     batch_size: int
     strict: bool
+    limit: "ShareFetchLimit | None" = None  # of a client with a quota
 
 
 class ReadableShare(NamedTuple):
@@ -136,7 +138,12 @@ class ShareFetchWait:
                 self._warmed = True
                 self._service.keep(self._warm(cold))
                 return True
+            if asked.limit is not None and not asked.limit.allows(self._size_of_reply(found)):
+                self._answer({})
+                return True
             fetched = self._acquire(found)
+            if asked.limit is not None:
+                asked.limit.sent(_size(fetched))
             if fetched or last:
                 self._answer(fetched)
                 return True
@@ -229,6 +236,20 @@ class ShareFetchWait:
                 share.arm()
         return fetched
 
+    def _size_of_reply(self, found: list[ReadableShare]) -> int:
+        """About: less if other members hold records of these batches."""
+        left, size = self._asked.records_max, 0
+        for _, share, offset, part in found:
+            if part.file_slice is None:
+                continue
+            for span in self._spans(share, part.file_slice, offset, part.next_offset):
+                if left <= 0:
+                    return size
+                if not span.empty:
+                    left -= span.last - max(span.base, offset) + 1
+                    size += span.size
+        return size
+
     def _acquire_one(
         self, key: SharePartitionKey, share: LoadedShare, offset: int, part: BatchSlice, left: int
     ) -> FetchedShare | None:
@@ -300,9 +321,7 @@ class ShareFetchWait:
 
     def _answer(self, fetched: Fetched) -> None:
         self._leave()
-        self._broker.counts.fetched(
-            sum(each.records.length for each in fetched.values() if each.records is not None)
-        )
+        self._broker.counts.fetched(_size(fetched))
         self.deferred.set(self._errors | fetched)
 
     def _abandon(self) -> None:
@@ -315,3 +334,7 @@ class ShareFetchWait:
             self._timer.cancel()
         for share in self._shares.values():
             share.waiters.pop(self, None)
+
+
+def _size(fetched: Fetched) -> int:
+    return sum(each.records.length for each in fetched.values() if each.records is not None)
