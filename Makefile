@@ -179,7 +179,7 @@ faults: $(INSTALLED) $(COMPILED) $(SPARK) ## ROUNDS of each fault on clusters of
 txn-bounces: $(INSTALLED) $(COMPILED) ## ROUNDS of 100,000 records copied in transactions, brokers and copiers killed
 	$(PY) -m tests.cluster.copies --rounds $(ROUNDS)
 
-client-suites: $(INSTALLED) $(COMPILED) ## the transactional tests of franz-go, and of librdkafka with LIBRDKAFKA=its built sources
+client-suites: $(INSTALLED) $(COMPILED) ## tests of transactions and share groups of franz-go, and of librdkafka with LIBRDKAFKA=its built sources
 	$(PY) -m tests.compat.client_suites $(if $(LIBRDKAFKA),--librdkafka $(LIBRDKAFKA))
 
 os-faults: $(INSTALLED) $(COMPILED) ## each error at each call site, on one broker and on three; the table in DURABILITY.md

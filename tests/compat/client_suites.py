@@ -1,8 +1,9 @@
-"""Runs the transactional tests of librdkafka and of franz-go, unchanged, on one and three brokers.
+"""Runs the tests of transactions and of share groups of librdkafka and of franz-go, unchanged.
 
 In: for librdkafka, the directory of its sources, built with its tests and with RapidJSON
-(`./configure && make && make -C tests build`). Go fetches franz-go itself. Out: a line per suite;
-1 if one failed. With `--servers` another broker is tested, for example Apache Kafka.
+(`./configure && make && make -C tests build`). Go fetches franz-go itself. Out: a line per suite,
+on one broker and on three; 1 if one failed. With `--servers` another broker is tested, for example
+Apache Kafka.
 """
 
 import argparse
@@ -26,10 +27,26 @@ from tests.support.java import kafka_lib
 # Idempotence with many failures and timeouts, transactional consumers (with Java's producer as well
 # as its own), transactional producers, and two against a broker of its own.
 LIBRDKAFKA_TESTS = ("0090", "0094", "0098", "0103", "0105", "0144")
+# Share consumers: subscriptions, acknowledgements, commits, concurrency, transactions, the end,
+# topics that are deleted or created again, max.poll.interval.ms. The others use its own mock.
+LIBRDKAFKA_SHARE_TESTS = (
+    *("0170", "0171", "0172", "0173", "0174", "0175", "0176"),
+    *("0177", "0178", "0179", "0180", "0181", "0184", "0185"),
+)
 WITH_THREE_REPLICAS = ("0098", "0103")  # of their topics
-FRANZ_TEST = "TestTxnEtl"
+FRANZ_TESTS = (
+    "TestTxnEtl",
+    "TestShareGroupETL",
+    "TestShareGroupAckOnClose|TestShareGroupOffsetsAdmin",
+)
+FRANZ_WITH_CHAOS = ("TestTxnEtl", "TestShareGroupETL")  # connections that break
+SKIPPED = b"--- SKIP"  # a Go test that is skipped ends with 0
 SUITE_S_MAX = 900.0
-OPTIONS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}
+OPTIONS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "true",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +70,7 @@ class ClientSuite:
                 timeout=SUITE_S_MAX,
                 check=False,
             )
-        return done.returncode == 0
+        return done.returncode == 0 and SKIPPED not in log.read_bytes()
 
 
 def librdkafka_suites(
@@ -69,17 +86,17 @@ def librdkafka_suites(
     script.chmod(0o755)
     conf = home / "test.conf"
     conf.write_text(f"bootstrap.servers={servers}\n")
-    for number in LIBRDKAFKA_TESTS:
+    for number in (*LIBRDKAFKA_TESTS, *LIBRDKAFKA_SHARE_TESTS):
         if number in WITH_THREE_REPLICAS and replicas < 3:
             continue
         yield ClientSuite(
-            f"librdkafka {number}",
+            f"librdkafka {number}{', share' if number in LIBRDKAFKA_SHARE_TESTS else ''}",
             ["./test-runner", "-p1"],
             sources / "tests",
             {
                 "TESTS": number,
                 "RDKAFKA_TEST_CONF": str(conf),
-                "TEST_KAFKA_VERSION": "4.0.0",
+                "TEST_KAFKA_VERSION": "4.3.0",
                 "KAFKA_PATH": str(release),
                 "BROKERS": servers,
                 "LD_LIBRARY_PATH": f"{sources / 'src'}:{sources / 'src-cpp'}",
@@ -88,11 +105,13 @@ def librdkafka_suites(
 
 
 def franz_go_suites(servers: str, home: Path, replicas: int, records: int) -> Iterator[ClientSuite]:
-    """Six consumers and producers in a chain, all group protocols; then with clients that go."""
-    for chaos in ("0", "1"):
+    """Six consumers and producers in a chain, all group protocols; share groups in a chain; then
+    both with connections that break."""
+    runs = [(name, "0") for name in FRANZ_TESTS] + [(name, "1") for name in FRANZ_WITH_CHAOS]
+    for name, chaos in runs:
         yield ClientSuite(
-            f"franz-go {FRANZ_TEST}{', with chaos' if chaos == '1' else ''}",
-            [str(_franz_tests()), "-test.run", f"^{FRANZ_TEST}$", "-test.timeout", "15m"],
+            f"franz-go {name}{', with chaos' if chaos == '1' else ''}",
+            [str(_franz_tests()), "-test.run", f"^({name})$", "-test.timeout", "15m", "-test.v"],
             home,
             {
                 "KGO_SEEDS": servers,
