@@ -15,6 +15,7 @@ from barnabas.client.consumer.message import K, Message, V
 from barnabas.client.workers.calls import Opener, Serializer
 from barnabas.client.workers.policy import Policy, RecordOrder, Retry, invalid
 from barnabas.client.workers.results import ResultEncoder, Results
+from barnabas.client.workers.worker_setup import WorkerSetup
 from barnabas.config.client import ClientConfig, Settings, Value
 
 if TYPE_CHECKING:
@@ -45,23 +46,13 @@ class Parallel(Generic[K, V, R_co]):
     def __init__(
         self,
         handler: Callable[[Message[K, V]], R_co],
-        topics: tuple[str, ...],
-        policy: Policy,
-        opener: Opener[K, V],
-        encoder: ResultEncoder,
-        settings: Settings | None,
-        options: dict[str, Value],
+        setup: WorkerSetup,
         *,
         share: bool = False,
     ) -> None:
         self._share = share
         self._handler = handler
-        self._topics = topics
-        self._policy = policy
-        self._opener = opener
-        self._encoder = encoder
-        self._settings = settings
-        self._options = options
+        self._setup = setup
         self._stops: list[Callable[[], None]] = []
         self._runners: list[Runner | ShareRunner] = []
         self.__doc__ = handler.__doc__
@@ -81,15 +72,8 @@ class Parallel(Generic[K, V, R_co]):
 
     async def serve(self, **options: Value) -> None:
         """As `run`, on the running event loop, without signal handlers."""
-        runner = self._runner_type()(
-            self._topics,
-            self._policy,
-            self._handler,
-            self._opener,
-            self._encoder,
-            self._settings,
-            {**self._options, **options},
-        )
+        setup = self._setup._replace(options={**self._setup.options, **options})
+        runner = self._runner_type()(setup)
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -127,7 +111,7 @@ class Parallel(Generic[K, V, R_co]):
         """The windows as metrics: `prometheus_client.REGISTRY.register(handle)`."""
         from barnabas.client.workers.window.window_metrics import window_metrics
 
-        return window_metrics(self._policy.group, self.windows())
+        return window_metrics(self._setup.policy.group, self.windows())
 
     def stop(self) -> None:
         """End every run of this handler, from any thread."""
@@ -241,9 +225,8 @@ def parallel(
     _check(ClientConfig(settings, **all_options), exactly_once)  # an unknown option fails here
 
     def make(handler: Callable[[Message[K, V]], Any]) -> Parallel[K, V, Any]:
-        return Parallel(
-            handler, topics, policy, opener, encoder, settings, all_options, share=share
-        )
+        setup = WorkerSetup(topics, policy, handler, opener, encoder, settings, all_options)
+        return Parallel(handler, setup, share=share)
 
     return Decorator(make)
 

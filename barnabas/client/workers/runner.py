@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -25,13 +25,12 @@ from barnabas.client.consumer.membership.membership import Cause
 from barnabas.client.consumer.message import Message, Raw, RawMessage
 from barnabas.client.consumer.offset_lookup import Committed
 from barnabas.client.producer.record import ProducerRecord
-from barnabas.client.workers.calls import HandlerFailed, Opener, UndecodableRecord, is_blocking
+from barnabas.client.workers.calls import HandlerFailed, UndecodableRecord, is_blocking
 from barnabas.client.workers.commit_requests import CommitRequests
 from barnabas.client.workers.dead_letter_headers import cause_of
 from barnabas.client.workers.driver import GuaranteeRequests, log
-from barnabas.client.workers.policy import Policy, Reject
+from barnabas.client.workers.policy import Reject
 from barnabas.client.workers.pool import Pool
-from barnabas.client.workers.results import ResultEncoder
 from barnabas.client.workers.topics import prepared
 from barnabas.client.workers.window.at_least_once import AtLeastOnce
 from barnabas.client.workers.window.effects import (
@@ -51,7 +50,8 @@ from barnabas.client.workers.window.window import Window
 from barnabas.client.workers.window.window_partition import RecordState, WindowRecord
 from barnabas.client.workers.window.window_state import WindowState
 from barnabas.client.workers.window.window_view import WindowView
-from barnabas.config.client import ClientConfig, Settings, Value
+from barnabas.client.workers.worker_setup import WorkerSetup
+from barnabas.config.client import ClientConfig, Value
 from barnabas.model.errors import KafkaError, Retriable
 from barnabas.model.ids import TopicPartition
 
@@ -68,24 +68,9 @@ _offset = attrgetter("offset")
 class Runner:
     """One run of one worker."""
 
-    def __init__(
-        self,
-        topics: tuple[str, ...],
-        policy: Policy,
-        handler: Callable[[Any], Any],
-        opener: Opener[Any, Any],
-        encoder: ResultEncoder,
-        settings: Settings | None,
-        options: dict[str, Value],
-    ) -> None:
-        self._topics = topics
-        self._policy = policy
-        self._handler = handler
-        self._opener = opener
-        self._encoder = encoder
-        self._settings = dict(settings or {})
-        self._options = options
-        self._blocking = is_blocking(handler)
+    def __init__(self, setup: WorkerSetup) -> None:
+        self._setup = setup
+        self._policy = setup.policy
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
         self._calls: dict[WindowRecord, asyncio.Future[Written]] = {}
@@ -106,14 +91,14 @@ class Runner:
         return [] if window is None else window.views()
 
     async def run(self) -> None:
-        cluster = open_cluster(self._settings, self._all_options())
+        cluster = open_cluster(self._setup.settings, self._all_options())
         try:
             wanted = [self._policy.retry_topic, self._policy.dlq]
-            counts = await prepared(Admin(cluster=cluster), wanted, like=self._topics[0])
+            counts = await prepared(Admin(cluster=cluster), wanted, like=self._setup.topics[0])
             self._poll_interval_ms = cluster.config.max_poll_interval_ms
             self._prepare(cluster, WindowState(self._policy, counts))
             self._pool: Pool[Written] | None = None
-            if self._blocking:
+            if is_blocking(self._setup.handler):
                 self._pool = Pool(self._policy.concurrency)
             try:
                 await self._requests.open()
@@ -126,11 +111,11 @@ class Runner:
             raise self._failure
 
     def _all_options(self) -> dict[str, Value]:
-        options: dict[str, Value] = {**self._options, "enable_auto_commit": False}
+        options: dict[str, Value] = {**self._setup.options, "enable_auto_commit": False}
         if self._policy.exactly_once:
             from barnabas.client.workers.transaction_writer import transaction_options
 
-            options |= transaction_options(ClientConfig(self._settings, **options))
+            options |= transaction_options(ClientConfig(self._setup.settings, **options))
         return options
 
     def _prepare(self, cluster: ClusterClient, state: WindowState) -> None:
@@ -153,7 +138,7 @@ class Runner:
     async def _consume(self, cluster: ClusterClient) -> None:
         retry = [self._policy.retry_topic] if self._policy.retry_topic else []
         self.consumer: Consumer[Raw, Raw] = Consumer(
-            *dict.fromkeys([*self._topics, *retry]),
+            *dict.fromkeys([*self._setup.topics, *retry]),
             cluster=cluster,
             on_assigned=self._assigned,
             on_revoked=self._revoked,
@@ -342,19 +327,19 @@ class Runner:
         call.add_done_callback(lambda call: self._ended(entry, call))
 
     async def _call(self, raw: RawMessage) -> Written:
-        result = await self._handler(self._opener.open(raw))
+        result = await self._setup.handler(self._setup.opener.open(raw))
         if result is None:
             return ()
-        return await self._requests.take(self._encoder.encode(result))
+        return await self._requests.take(self._setup.encoder.encode(result))
 
     def _call_blocking(self, raw: RawMessage) -> Written:
-        result = self._handler(self._opener.open(raw))
+        result = self._setup.handler(self._setup.opener.open(raw))
         # a plain function that returned an awaitable: the record is handled when it ends
         if inspect.iscoroutine(result):
             result = asyncio.run_coroutine_threadsafe(result, self._loop).result()
         if result is None:
             return ()
-        taking = self._requests.take(self._encoder.encode(result))
+        taking = self._requests.take(self._setup.encoder.encode(result))
         return asyncio.run_coroutine_threadsafe(taking, self._loop).result()
 
     def _ended(self, entry: WindowRecord, call: "asyncio.Future[Written]") -> None:

@@ -9,7 +9,6 @@ Not here: deciding (share_calls.py), requests (client/share/).
 import asyncio
 import inspect
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,16 +16,16 @@ from barnabas.client.aio import open_cluster
 from barnabas.client.consumer.message import RawMessage
 from barnabas.client.share.acknowledge_type import AcknowledgeType
 from barnabas.client.share.share_consumer import ShareConsumer
-from barnabas.client.workers.calls import Opener, UndecodableRecord, is_blocking
+from barnabas.client.workers.calls import UndecodableRecord, is_blocking
 from barnabas.client.workers.dead_letter_headers import cause_of
 from barnabas.client.workers.driver import log
-from barnabas.client.workers.policy import Policy, Reject
+from barnabas.client.workers.policy import Reject
 from barnabas.client.workers.pool import Pool
 from barnabas.client.workers.result_writer import ResultWriter
-from barnabas.client.workers.results import ResultEncoder
 from barnabas.client.workers.share_calls import ShareCalls
 from barnabas.client.workers.window.window_view import WindowView
-from barnabas.config.client import Settings, Value
+from barnabas.client.workers.worker_setup import WorkerSetup
+from barnabas.config.client import Value
 from barnabas.model.errors import InvalidRequest, KafkaError
 
 _POLL_S = 0.25  # how soon a stop is noticed, and how long an acknowledgement waits at most
@@ -37,32 +36,13 @@ _LOCK_MS = 30_000  # until the broker says how long a lock lasts
 class ShareRunner:
     """One run of one worker."""
 
-    def __init__(
-        self,
-        topics: tuple[str, ...],
-        policy: Policy,
-        handler: Callable[[Any], Any],
-        opener: Opener[Any, Any],
-        encoder: ResultEncoder,
-        settings: Settings | None,
-        options: dict[str, Value],
-    ) -> None:
-        self._topics = topics
-        self._policy = policy
-        self._handler = handler
-        self._opener = opener
-        self._encoder = encoder
-        self._settings = dict(settings or {})
-        self._options: dict[str, Value] = {
-            **options,
-            "share_acknowledgement_mode": "explicit",
-            "share_acquire_mode": "record_limit",
-        }
-        self._blocking = is_blocking(handler)
+    def __init__(self, setup: WorkerSetup) -> None:
+        self._setup = setup
+        self._policy = setup.policy
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()  # a call has ended
         self._failure: BaseException | None = None
-        self._machine = ShareCalls(policy.concurrency, policy.timeout_ms)
+        self._machine = ShareCalls(setup.policy.concurrency, setup.policy.timeout_ms)
         self._calls: dict[int, tuple[RawMessage, asyncio.Future[None]]] = {}
         self._loop = asyncio.get_running_loop()
 
@@ -76,13 +56,18 @@ class ShareRunner:
         return []
 
     async def run(self) -> None:
-        cluster = open_cluster(self._settings, self._options)
+        options: dict[str, Value] = {
+            **self._setup.options,
+            "share_acknowledgement_mode": "explicit",
+            "share_acquire_mode": "record_limit",
+        }
+        cluster = open_cluster(self._setup.settings, options)
         self._results = ResultWriter(cluster)
         self._pool: Pool[None] | None = None
-        if self._blocking:
+        if is_blocking(self._setup.handler):
             self._pool = Pool(self._policy.concurrency)
         self._consumer: ShareConsumer[Any, Any] = ShareConsumer(
-            *self._topics, allow_unacknowledged=True, cluster=cluster
+            *self._setup.topics, allow_unacknowledged=True, cluster=cluster
         )
         try:
             try:
@@ -171,17 +156,17 @@ class ShareRunner:
         call.add_done_callback(partial(self._ended, number))
 
     async def _call(self, raw: RawMessage) -> None:
-        result = await self._handler(self._opener.open(raw))
+        result = await self._setup.handler(self._setup.opener.open(raw))
         if result is not None:
-            await self._results.write(self._encoder.encode(result))
+            await self._results.write(self._setup.encoder.encode(result))
 
     def _call_blocking(self, raw: RawMessage) -> None:
-        result = self._handler(self._opener.open(raw))
+        result = self._setup.handler(self._setup.opener.open(raw))
         # a plain function that returned an awaitable: the record is handled when it ends
         if inspect.iscoroutine(result):
             result = asyncio.run_coroutine_threadsafe(result, self._loop).result()
         if result is not None:
-            writing = self._results.write(self._encoder.encode(result))
+            writing = self._results.write(self._setup.encoder.encode(result))
             asyncio.run_coroutine_threadsafe(writing, self._loop).result()
 
     def _ended(self, number: int, call: "asyncio.Future[None]") -> None:
