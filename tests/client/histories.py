@@ -25,6 +25,7 @@ from barnabas.client.consumer.membership.membership import (
     RevokePartitions,
     WaitStep,
 )
+from barnabas.client.consumer.membership.target_assignment import TargetAssignment
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.limits import GroupLimits
 from barnabas.model.errors import Code, Retriable
@@ -137,7 +138,7 @@ class History:
         return (
             len(owned) == len(set(owned)) == everything.partitions
             and all(m.machine.state.name == "STABLE" for m in self.members)
-            and all(m.asked is None and m.machine._target is None for m in self.members)
+            and all(m.asked is None and not _has_target(m.machine) for m in self.members)
         )
 
     # --- what happens to them ---
@@ -306,3 +307,9 @@ class History:
             for at in (*machine.owned, *given):
                 assert at not in owners, f"{at} belongs to {owners[at]} and {member.name}"
                 owners[at] = member.name
+
+
+def _has_target(machine: Any) -> bool:
+    """Whether the member has an assignment that it does not own yet."""
+    target = machine._target
+    return target.is_pending if isinstance(target, TargetAssignment) else target is not None

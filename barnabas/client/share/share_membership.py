@@ -25,32 +25,32 @@ from barnabas.client.consumer.membership.membership import (
     LosePartitions,
     MemberTerms,
     Partitions,
-    Resolve,
     RevokePartitions,
     Step,
     fatal,
     slow,
 )
+from barnabas.client.consumer.membership.target_assignment import (
+    FENCED,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    TargetAssignment,
+    heartbeat_interval_ms,
+    reassigned,
+)
 from barnabas.model.errors import Code, KafkaError, Retriable
-from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
 
-_JOIN_EPOCH = 0
-_LEAVE_EPOCH = -1
-_INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10, 3_600_000
-_FENCED = frozenset({Code.FENCED_MEMBER_EPOCH, Code.UNKNOWN_MEMBER_ID})
 _REMEDIES: dict[int, str] = {
     Code.UNSUPPORTED_VERSION: "the broker offers no share groups: they need Barnabas, or Apache"
     " Kafka 4.2 with the feature share.version=1",
     Code.GROUP_ID_NOT_FOUND: "a group of another kind has this id: choose another group.id",
     Code.GROUP_MAX_SIZE_REACHED: "end a member, or raise group.share.max.size",
 }
-
-Target = tuple[tuple[UUID, int], ...]
 
 
 class ShareMembership:
@@ -60,14 +60,12 @@ class ShareMembership:
         self.terms = terms
         self.state = State.JOINING
         self.member_id = member_id
-        self.epoch = _JOIN_EPOCH
+        self.epoch = JOIN_EPOCH
         self.owned: Partitions = ()
         self.left_because: Cause | None = None
         self._topics: tuple[str, ...] = ()
         self._tell_topics = True
-        self._target: Target | None = None  # the last one, until it is reached
-        self._names: dict[UUID, str] = {}
-        self._unresolved: tuple[UUID, ...] = ()
+        self._target = TargetAssignment()
         self._lost: Cause | None = None
         self._arrived = Cause("joined", "this consumer joined the group")
         self._beat_at = now
@@ -118,30 +116,9 @@ class ShareMembership:
                 return LosePartitions(self.owned, self._lost)
             self._lost = None
             self._beat_at = now
-        if self._target is None or self.state is not State.STABLE:
+        if not self._target.is_pending or self.state is not State.STABLE:
             return None
-        unknown = tuple(
-            dict.fromkeys(
-                topic_id
-                for topic_id, _ in self._target
-                if topic_id not in self._names and topic_id not in self._unresolved
-            )
-        )
-        if unknown:
-            return Resolve(unknown)
-        target = {
-            TopicPartition(self._names[topic_id], number): None
-            for topic_id, number in self._target
-            if topic_id in self._names
-        }
-        if gone := tuple(at for at in self.owned if at not in target):
-            return RevokePartitions(gone, self._arrived)
-        before = set(self.owned)
-        if added := tuple(at for at in target if at not in before):
-            return AssignPartitions(added, self._arrived)
-        if not self._unresolved:
-            self._target = None
-        return None
+        return self._target.next_step(self.owned, self._arrived)
 
     def done(self, step: RevokePartitions | LosePartitions | AssignPartitions, now: int) -> None:
         if isinstance(step, AssignPartitions):
@@ -151,10 +128,7 @@ class ShareMembership:
         self.owned = tuple(at for at in self.owned if at not in gone)
 
     def resolved(self, names: dict[UUID, str], now: int) -> None:
-        """A topic without a name is not known to that broker yet: it is looked up again later."""
-        self._names.update(names)
-        wanted = dict.fromkeys(topic_id for topic_id, _ in self._target or ())
-        self._unresolved = tuple(one for one in wanted if one not in self._names)
+        self._target.resolved(names)
 
     # --- called by the heartbeat task ---
 
@@ -166,8 +140,8 @@ class ShareMembership:
         if now < self._beat_at:
             return None
         self._beating = True
-        self._unresolved = ()
-        joining = self.epoch == _JOIN_EPOCH
+        self._target.look_up_again()
+        joining = self.epoch == JOIN_EPOCH
         tell_topics = self._tell_topics or joining
         self._tell_topics = False
         return CoordinatorRequest(
@@ -183,7 +157,7 @@ class ShareMembership:
     def next_beat(self) -> int | None:
         if self._beating or self.state in (State.LEFT, State.FAILED) or self._lost is not None:
             return None
-        if self.epoch == _JOIN_EPOCH and not self._topics:
+        if self.epoch == JOIN_EPOCH and not self._topics:
             return None  # a member joins with topics
         if self.epoch > 0:
             return min(self._beat_at, self._polled_at + self.terms.poll_interval_ms_max)
@@ -201,7 +175,7 @@ class ShareMembership:
         self._beat_at = now + self._interval_ms
         if code:
             self._tell_topics = True
-        if code in _FENCED:
+        if code in FENCED:
             self._fenced(code, now)
         elif code in AGAIN:
             self._beat_at = now + self.terms.backoff_ms
@@ -211,29 +185,16 @@ class ShareMembership:
             self._accepted(response, now)
 
     def _accepted(self, response: ShareGroupHeartbeatResponse, now: int) -> None:
-        self._interval_ms = min(
-            max(response.heartbeat_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX
-        )
+        self._interval_ms = heartbeat_interval_ms(response.heartbeat_interval_ms)
         self._beat_at = now if self._tell_topics else now + self._interval_ms
         if self.state is State.JOINING:
             self.state = State.STABLE
         elif response.assignment is not None and self.owned:
-            self._arrived = Cause(
-                "rebalance",
-                "the coordinator changed this member's assignment in epoch"
-                f" {response.member_epoch}: a member came or went, or topics or subscriptions"
-                " changed",
-                response.member_epoch,
-            )
+            self._arrived = reassigned(response.member_epoch)
         if response.member_epoch > 0:
             self.epoch = response.member_epoch
         if response.assignment is not None:
-            self._target = tuple(
-                (one.topic_id, number)
-                for one in response.assignment.topic_partitions
-                for number in one.partitions
-                if number >= 0
-            )
+            self._target.replace(response.assignment)
 
     def failed(self, request: ProtocolMessage, error: KafkaError, now: int) -> None:
         assert isinstance(request, ShareGroupHeartbeatRequest)
@@ -270,8 +231,8 @@ class ShareMembership:
 
     def _join_again(self, now: int) -> None:
         self.state = State.JOINING
-        self.epoch = _JOIN_EPOCH
-        self._target = None
+        self.epoch = JOIN_EPOCH
+        self._target.clear()
         self._beat_at = now
 
     def _too_slow(self, now: int) -> CoordinatorRequest:
@@ -287,7 +248,7 @@ class ShareMembership:
             ShareGroupHeartbeatRequest(
                 group_id=self.terms.group_id,
                 member_id=self.member_id,
-                member_epoch=_LEAVE_EPOCH,
+                member_epoch=LEAVE_EPOCH,
             )
         )
 

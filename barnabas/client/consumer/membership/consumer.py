@@ -24,14 +24,20 @@ from barnabas.client.consumer.membership.membership import (
     LosePartitions,
     MemberTerms,
     Partitions,
-    Resolve,
     RevokePartitions,
     Step,
     fatal,
     slow,
 )
+from barnabas.client.consumer.membership.target_assignment import (
+    FENCED,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    TargetAssignment,
+    heartbeat_interval_ms,
+    reassigned,
+)
 from barnabas.model.errors import Code, KafkaError, Retriable
-from barnabas.model.ids import TopicPartition
 from barnabas.wire.codec import ProtocolMessage
 from barnabas.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -39,11 +45,7 @@ from barnabas.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-_JOIN_EPOCH = 0
-_LEAVE_EPOCH = -1
 _LEAVE_FOR_A_WHILE_EPOCH = -2  # of a static member, which keeps its assignment
-_INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10, 3_600_000
-_FENCED = frozenset({Code.FENCED_MEMBER_EPOCH, Code.UNKNOWN_MEMBER_ID})
 _REMEDIES: dict[int, str] = {
     Code.UNSUPPORTED_VERSION: "the broker does not offer this group protocol: set"
     " group.protocol=classic",
@@ -53,8 +55,6 @@ _REMEDIES: dict[int, str] = {
     Code.FENCED_INSTANCE_ID: "give every member its own group.instance.id",
     Code.GROUP_MAX_SIZE_REACHED: "end a member, or raise group.consumer.max.size",
 }
-
-Target = tuple[tuple[UUID, int], ...]
 
 
 class ConsumerMemberState(Enum):
@@ -79,16 +79,14 @@ class ConsumerMembership:
         self.terms = terms
         self.state = ConsumerMemberState.JOINING
         self.member_id = member_id
-        self.epoch = _JOIN_EPOCH
+        self.epoch = JOIN_EPOCH
         self.owned: Partitions = ()
         self.generation = -1
         self._assignor = assignor
         self._pattern = pattern
         self._topics: tuple[str, ...] = ()
-        self._target: Target | None = None  # the last target, until it is reached
-        self._names: dict[UUID, str] = {}
+        self._target = TargetAssignment()
         self._ids: dict[str, UUID] = {}
-        self._unresolved: tuple[UUID, ...] = ()
         self._gone: Cause | None = None
         self._giving: Partitions = ()  # the callback of the reader runs for these
         self._new = True  # no partition has been assigned since it joined
@@ -143,37 +141,15 @@ class ConsumerMembership:
                 return LosePartitions(self.owned, self._gone)
             self._gone = None
             self._beat_at = now
-        if self._target is None or self.state is not ConsumerMemberState.STABLE:
+        if not self._target.is_pending or self.state is not ConsumerMemberState.STABLE:
             return None
-        unknown = tuple(
-            dict.fromkeys(
-                topic_id
-                for topic_id, _ in self._target
-                if topic_id not in self._names and topic_id not in self._unresolved
-            )
-        )
-        if unknown:
-            return Resolve(unknown)
-        return self._settling(now)
-
-    def _settling(self, now: int) -> Step | None:
-        assert self._target is not None
-        target = {
-            TopicPartition(self._names[topic_id], number): None
-            for topic_id, number in self._target
-            if topic_id in self._names
-        }
-        if revoked := tuple(at for at in self.owned if at not in target):
-            return RevokePartitions(revoked, self._arrived)
-        before = set(self.owned)
-        if added := tuple(at for at in target if at not in before):
-            self._giving = added
-            return AssignPartitions(added, self._arrived)
-        if not self._unresolved:
-            self._target = None
-        self._tell_owned = True
-        self._beat_at = now
-        return None
+        step = self._target.next_step(self.owned, self._arrived)
+        if isinstance(step, AssignPartitions):
+            self._giving = step.partitions
+        elif step is None:
+            self._tell_owned = True
+            self._beat_at = now
+        return step
 
     def done(self, step: RevokePartitions | LosePartitions | AssignPartitions, now: int) -> None:
         self._giving = ()
@@ -192,11 +168,8 @@ class ConsumerMembership:
         """Does nothing: the coordinator knows the topics itself."""
 
     def resolved(self, names: dict[UUID, str], now: int) -> None:
-        """A topic without a name is not known to that broker yet: it is looked up again later."""
-        self._names.update(names)
+        self._target.resolved(names)
         self._ids.update({name: topic_id for topic_id, name in names.items()})
-        wanted = dict.fromkeys(topic_id for topic_id, _ in self._target or ())
-        self._unresolved = tuple(one for one in wanted if one not in self._names)
 
     # --- called by the heartbeat task ---
 
@@ -210,8 +183,8 @@ class ConsumerMembership:
         if now < self._beat_at:
             return None
         self._beating = True
-        self._unresolved = ()
-        everything = self._tell_all or self.epoch == _JOIN_EPOCH
+        self._target.look_up_again()
+        everything = self._tell_all or self.epoch == JOIN_EPOCH
         tell_topics = self._tell_topics or everything
         tell_owned = self._tell_owned or everything
         self._tell_owned = self._tell_topics = self._tell_all = False
@@ -255,7 +228,7 @@ class ConsumerMembership:
         code = response.error_code
         self._beat_at = now + self._interval_ms
         self._tell_all = bool(code)
-        if code in _FENCED:
+        if code in FENCED:
             self._fenced(code, now)
         elif code in AGAIN:
             self._beat_at = now + self.terms.backoff_ms
@@ -266,31 +239,18 @@ class ConsumerMembership:
             self._accepted(response, now)
 
     def _accepted(self, response: ConsumerGroupHeartbeatResponse, now: int) -> None:
-        self._interval_ms = min(
-            max(response.heartbeat_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX
-        )
+        self._interval_ms = heartbeat_interval_ms(response.heartbeat_interval_ms)
         self._beat_at = now + self._interval_ms
         if self.state is ConsumerMemberState.JOINING:
             self.state = ConsumerMemberState.STABLE
             if response.member_id:
                 self.member_id = response.member_id
         elif response.assignment is not None and not self._new:
-            self._arrived = Cause(
-                "rebalance",
-                "the coordinator changed this member's assignment in epoch"
-                f" {response.member_epoch}:"
-                " a member came or went, or topics or subscriptions changed",
-                response.member_epoch,
-            )
+            self._arrived = reassigned(response.member_epoch)
         if response.member_epoch > 0:
             self.epoch = self.generation = response.member_epoch
         if response.assignment is not None:
-            self._target = tuple(
-                (one.topic_id, number)
-                for one in response.assignment.topic_partitions
-                for number in one.partitions
-                if number >= 0
-            )
+            self._target.replace(response.assignment)
         if self._tell_owned or self._tell_topics:
             self._beat_at = now  # something changed while this request was in flight
 
@@ -343,9 +303,9 @@ class ConsumerMembership:
 
     def _join_again(self, now: int) -> None:
         self.state = ConsumerMemberState.JOINING
-        self.epoch = _JOIN_EPOCH
+        self.epoch = JOIN_EPOCH
         self._new = True
-        self._target = None
+        self._target.clear()
         self._beat_at = now
 
     def _too_slow(self, now: int) -> CoordinatorRequest:
@@ -362,7 +322,7 @@ class ConsumerMembership:
             ConsumerGroupHeartbeatRequest(
                 group_id=self.terms.group_id,
                 member_id=self.member_id,
-                member_epoch=_LEAVE_FOR_A_WHILE_EPOCH if static else _LEAVE_EPOCH,
+                member_epoch=_LEAVE_FOR_A_WHILE_EPOCH if static else LEAVE_EPOCH,
                 instance_id=self.terms.instance_id,
             )
         )
