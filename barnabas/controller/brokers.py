@@ -205,13 +205,11 @@ def repair(
             awaited = offline and proof.is_awaited(cluster, partition)
             if not awaited:  # the next complete member that comes back waits its full time
                 tenure.waiting.pop(partition, None)
-            if not offline:
-                pass
-            elif proof.unreported(cluster, partition):
+            if offline and proof.unreported(cluster, partition):
                 tenure.ask_for_report(partition)
             elif awaited:
                 tenure.waiting.setdefault(partition, tenure.now + proof.WAIT_MS)
-            else:
+            elif offline:
                 allowed = yield from tenure.allows_unclean(partition.name.topic, unclean)
                 if allowed:
                     state = after_loss(cluster, partition, tenure.epoch, unclean=True) or state
