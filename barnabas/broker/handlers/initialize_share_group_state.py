@@ -6,7 +6,6 @@ from barnabas.broker.net.dispatch import Call
 from barnabas.broker.share.service import share_service
 from barnabas.broker.share.state_messages import answered
 from barnabas.broker.share.states import initialize_operation
-from barnabas.coordinators.share.keys import StateKey
 from barnabas.wire.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
@@ -21,28 +20,25 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", request: InitializeShareGroupStateRequest, call: Call
 ) -> InitializeShareGroupStateResponse:
-    keys = {}
-    for topic in request.topics:
-        for each in topic.partitions:
-            key = StateKey(request.group_id, topic.topic_id, each.partition)
-            keys[key] = (key, each.state_epoch, each.start_offset)
-    found = await answered(share_service(broker).coordination, keys, initialize_operation)
+    answers = await answered(
+        share_service(broker).coordination,
+        request,
+        lambda key, each: (key, each.state_epoch, each.start_offset),
+        initialize_operation,
+    )
     return InitializeShareGroupStateResponse(
         results=[
             InitializeStateResult(
-                topic_id=topic.topic_id,
+                topic_id=topic_id,
                 partitions=[
                     PartitionResult(
-                        partition=each.partition,
-                        error_code=code,
-                        error_message=(result and result.message) or None,
+                        partition=each.key.partition,
+                        error_code=each.code,
+                        error_message=each.message,
                     )
-                    for each in topic.partitions
-                    for code, result in (
-                        found[StateKey(request.group_id, topic.topic_id, each.partition)],
-                    )
+                    for each in partitions
                 ],
             )
-            for topic in request.topics
+            for topic_id, partitions in answers
         ]
     )

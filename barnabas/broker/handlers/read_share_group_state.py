@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.net.dispatch import Call
 from barnabas.broker.share.service import share_service
-from barnabas.broker.share.state_messages import answered
+from barnabas.broker.share.state_messages import PartitionAnswer, answered
 from barnabas.broker.share.states import read_operation
-from barnabas.coordinators.share.keys import StateKey
 from barnabas.coordinators.share.state_shard import StateRead
 from barnabas.wire.messages.read_share_group_state import (
     PartitionResult,
@@ -23,36 +22,35 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", request: ReadShareGroupStateRequest, call: Call
 ) -> ReadShareGroupStateResponse:
-    keys = {}
-    for topic in request.topics:
-        for each in topic.partitions:
-            key = StateKey(request.group_id, topic.topic_id, each.partition)
-            keys[key] = (key, each.leader_epoch)
-    found = await answered(share_service(broker).coordination, keys, read_operation)
-    results = []
-    for topic in request.topics:
-        partitions = []
-        for each in topic.partitions:
-            key = StateKey(request.group_id, topic.topic_id, each.partition)
-            code, read = found[key]
-            read = read or StateRead(key, code)
-            partitions.append(
-                PartitionResult(
-                    partition=each.partition,
-                    error_code=code,
-                    error_message=read.message or None,
-                    state_epoch=read.state_epoch,
-                    start_offset=read.start_offset,
-                    state_batches=[
-                        StateBatch(
-                            first_offset=batch.first,
-                            last_offset=batch.last,
-                            delivery_state=batch.state,
-                            delivery_count=batch.attempts,
-                        )
-                        for batch in read.batches
-                    ],
-                )
+    answers = await answered(
+        share_service(broker).coordination,
+        request,
+        lambda key, each: (key, each.leader_epoch),
+        read_operation,
+    )
+    return ReadShareGroupStateResponse(
+        results=[
+            ReadStateResult(topic_id=topic_id, partitions=list(map(_result, partitions)))
+            for topic_id, partitions in answers
+        ]
+    )
+
+
+def _result(answer: PartitionAnswer) -> PartitionResult:
+    read: StateRead = answer.result or StateRead(answer.key, answer.code)
+    return PartitionResult(
+        partition=answer.key.partition,
+        error_code=answer.code,
+        error_message=answer.message,
+        state_epoch=read.state_epoch,
+        start_offset=read.start_offset,
+        state_batches=[
+            StateBatch(
+                first_offset=batch.first,
+                last_offset=batch.last,
+                delivery_state=batch.state,
+                delivery_count=batch.attempts,
             )
-        results.append(ReadStateResult(topic_id=topic.topic_id, partitions=partitions))
-    return ReadShareGroupStateResponse(results=results)
+            for batch in read.batches
+        ],
+    )

@@ -10,6 +10,7 @@ from barnabas.coordinators.share.keys import StateKey
 from barnabas.coordinators.share.state_batches import StateBatch
 from barnabas.coordinators.share.state_shard import StateWrite
 from barnabas.wire.messages.write_share_group_state import (
+    PartitionData,
     PartitionResult,
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
@@ -23,43 +24,41 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", request: WriteShareGroupStateRequest, call: Call
 ) -> WriteShareGroupStateResponse:
-    keys = {}
-    for topic in request.topics:
-        for each in topic.partitions:
-            key = StateKey(request.group_id, topic.topic_id, each.partition)
-            keys[key] = StateWrite(
-                key,
-                each.state_epoch,
-                each.leader_epoch,
-                each.start_offset,
-                tuple(
-                    StateBatch(
-                        batch.first_offset,
-                        batch.last_offset,
-                        batch.delivery_state,
-                        batch.delivery_count,
-                    )
-                    for batch in each.state_batches
-                ),
-                each.delivery_complete_count,
-            )
-    found = await answered(share_service(broker).coordination, keys, write_operation)
+    answers = await answered(
+        share_service(broker).coordination, request, _state_write, write_operation
+    )
     return WriteShareGroupStateResponse(
         results=[
             WriteStateResult(
-                topic_id=topic.topic_id,
+                topic_id=topic_id,
                 partitions=[
                     PartitionResult(
-                        partition=each.partition,
-                        error_code=code,
-                        error_message=(result and result.message) or None,
+                        partition=each.key.partition,
+                        error_code=each.code,
+                        error_message=each.message,
                     )
-                    for each in topic.partitions
-                    for code, result in (
-                        found[StateKey(request.group_id, topic.topic_id, each.partition)],
-                    )
+                    for each in partitions
                 ],
             )
-            for topic in request.topics
+            for topic_id, partitions in answers
         ]
+    )
+
+
+def _state_write(key: StateKey, partition: PartitionData) -> StateWrite:
+    return StateWrite(
+        key,
+        partition.state_epoch,
+        partition.leader_epoch,
+        partition.start_offset,
+        tuple(
+            StateBatch(
+                batch.first_offset,
+                batch.last_offset,
+                batch.delivery_state,
+                batch.delivery_count,
+            )
+            for batch in partition.state_batches
+        ),
+        partition.delivery_complete_count,
     )

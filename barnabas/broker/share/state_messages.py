@@ -6,7 +6,7 @@ Not here: what the coordinator decides (coordinators/share/state_shard.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from barnabas.broker.net.deferred_reply import settled
@@ -187,7 +187,52 @@ def summary_results(
 # Requests of other brokers
 
 
+class PartitionAnswer(NamedTuple):
+    """`result` is None where the coordinator of the partition was not asked."""
+
+    key: StateKey
+    code: Code
+    result: Any
+
+    @property
+    def message(self) -> str | None:
+        return (self.result and self.result.message) or None
+
+
+class TopicAnswers(NamedTuple):
+    topic_id: UUID
+    partitions: list[PartitionAnswer]
+
+
 async def answered(
+    coordination: ShareCoordination,
+    request: Any,
+    asked: Callable[[StateKey, Any], Any],
+    operation: Callable[[list[Any]], ShareOperation],
+) -> list[TopicAnswers]:
+    """`asked`: from a partition of the request, the value that the operation takes."""
+    values = {
+        StateKey(request.group_id, topic.topic_id, each.partition): each
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    found = await _ask_shards(
+        coordination, {key: asked(key, each) for key, each in values.items()}, operation
+    )
+    return [
+        TopicAnswers(
+            topic.topic_id,
+            [
+                PartitionAnswer(key, *found[key])
+                for each in topic.partitions
+                for key in (StateKey(request.group_id, topic.topic_id, each.partition),)
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+async def _ask_shards(
     coordination: ShareCoordination,
     keys: dict[StateKey, Any],
     operation: Callable[[list[Any]], ShareOperation],
