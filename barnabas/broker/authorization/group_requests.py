@@ -36,7 +36,7 @@ def member_check(
 ) -> Any:
     """Requests of members: READ on the group."""
     if caller.group(AclOperation.READ, request.group_id):
-        return handle(broker, request, _seeing(call, caller))
+        return handle(broker, request, seeing(call, caller))
     if isinstance(request, join_group.JoinGroupRequest):
         return join_group.JoinGroupResponse(
             error_code=DENIED,
@@ -53,8 +53,8 @@ def member_check(
     return heartbeat.HeartbeatResponse(error_code=DENIED)
 
 
-def _seeing(call: Call, caller: Requester) -> Call:
-    """Patterns of a subscription match only topics that the client may describe."""
+def seeing(call: Call, caller: Requester) -> Call:
+    """The handler sees only topics that the client may describe."""
 
     def may_describe(name: str) -> bool:
         return caller.topic(AclOperation.DESCRIBE, name, quiet=True)
@@ -66,18 +66,24 @@ def consumer_group_heartbeat_check(
     handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
 ) -> Any:
     """READ on the group, and DESCRIBE on every topic that it names."""
-    code = Code.NONE
-    if not caller.group(AclOperation.READ, request.group_id):
-        code = DENIED
-    elif not all(
-        caller.topic(AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()
-    ):
-        code = TOPIC_DENIED
+    code = heartbeat_denied(request, caller)
     if not code:
-        return handle(broker, request, _seeing(call, caller))
+        return handle(broker, request, seeing(call, caller))
     return consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(
         error_code=code, error_message=code.text, member_epoch=0, heartbeat_interval_ms=0
     )
+
+
+def heartbeat_denied(request: Any, caller: Requester) -> Code:
+    """READ on the group, and DESCRIBE on every topic that the heartbeat names: NONE, or what is
+    denied.
+    """
+    if not caller.group(AclOperation.READ, request.group_id):
+        return DENIED
+    names = request.subscribed_topic_names or ()
+    if not all(caller.topic(AclOperation.DESCRIBE, name) for name in names):
+        return TOPIC_DENIED
+    return Code.NONE
 
 
 def describe_groups_check(

@@ -1,10 +1,15 @@
 """Requests about share groups: members, descriptions, start offsets."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.authorization.answers import Handle, after, changed
-from barnabas.broker.authorization.group_requests import GroupDescription, describe_check
+from barnabas.broker.authorization.group_requests import (
+    GroupDescription,
+    describe_check,
+    heartbeat_denied,
+    seeing,
+)
 from barnabas.broker.authorization.requester import Requester
 from barnabas.broker.net.dispatch import Call
 from barnabas.model.errors import Code
@@ -29,13 +34,7 @@ def share_group_heartbeat_check(
     handle: Handle, broker: "Broker", request: Any, call: Call, caller: Requester
 ) -> Any:
     """READ on the group, and DESCRIBE on every topic that it names."""
-    code = Code.NONE
-    if not caller.group(AclOperation.READ, request.group_id):
-        code = DENIED
-    elif not all(
-        caller.topic(AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()
-    ):
-        code = TOPIC_DENIED
+    code = heartbeat_denied(request, caller)
     if not code:
         return handle(broker, request, call)
     return share_group_heartbeat.ShareGroupHeartbeatResponse(
@@ -130,30 +129,22 @@ def alter_share_group_offsets_check(
         return alter_share_group_offsets.AlterShareGroupOffsetsResponse(
             error_code=DENIED, error_message=DENIED.text, responses=[]
         )
-    allowed = []
-    refusals = []
-    for topic in request.topics:
-        if caller.topic(AclOperation.READ, topic.topic_name):
-            allowed.append(topic)
-            continue
-        refusals.append(
-            alter_share_group_offsets.AlterShareGroupOffsetsResponseTopic(
-                topic_name=topic.topic_name,
-                topic_id=NO_TOPIC_ID,
-                partitions=[
-                    alter_share_group_offsets.AlterShareGroupOffsetsResponsePartition(
-                        partition_index=each.partition_index,
-                        error_code=TOPIC_DENIED,
-                        error_message=TOPIC_DENIED.text,
-                    )
-                    for each in topic.partitions
-                ],
-            )
+
+    def refused(topic: alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic) -> Any:
+        return alter_share_group_offsets.AlterShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name,
+            topic_id=NO_TOPIC_ID,
+            partitions=[
+                alter_share_group_offsets.AlterShareGroupOffsetsResponsePartition(
+                    partition_index=each.partition_index,
+                    error_code=TOPIC_DENIED,
+                    error_message=TOPIC_DENIED.text,
+                )
+                for each in topic.partitions
+            ],
         )
-    return after(
-        handle(broker, changed(request, topics=allowed), call),
-        lambda response: _with_refusals(response, refusals),
-    )
+
+    return _of_readable_topics(handle, broker, request, call, caller, refused)
 
 
 def delete_share_group_offsets_check(
@@ -164,31 +155,41 @@ def delete_share_group_offsets_check(
         return delete_share_group_offsets.DeleteShareGroupOffsetsResponse(
             error_code=DENIED, error_message=DENIED.text, responses=[]
         )
-    allowed = []
-    refusals = []
+
+    def refused(topic: delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic) -> Any:
+        return delete_share_group_offsets.DeleteShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name,
+            topic_id=NO_TOPIC_ID,
+            error_code=TOPIC_DENIED,
+            error_message=TOPIC_DENIED.text,
+        )
+
+    return _of_readable_topics(handle, broker, request, call, caller, refused)
+
+
+def _of_readable_topics(
+    handle: Handle,
+    broker: "Broker",
+    request: Any,
+    call: Call,
+    caller: Requester,
+    refused: Callable[[Any], Any],
+) -> Any:
+    """READ on the topics. As in Kafka, an error of the group says nothing about topics."""
+    allowed: list[Any] = []
+    refusals: list[Any] = []
     for topic in request.topics:
         if caller.topic(AclOperation.READ, topic.topic_name):
             allowed.append(topic)
-            continue
-        refusals.append(
-            delete_share_group_offsets.DeleteShareGroupOffsetsResponseTopic(
-                topic_name=topic.topic_name,
-                topic_id=NO_TOPIC_ID,
-                error_code=TOPIC_DENIED,
-                error_message=TOPIC_DENIED.text,
-            )
-        )
-    return after(
-        handle(broker, changed(request, topics=allowed), call),
-        lambda response: _with_refusals(response, refusals),
-    )
+        else:
+            refusals.append(refused(topic))
 
+    def finish(response: Any) -> Any:
+        if response.error_code:
+            return response
+        return changed(response, responses=[*response.responses, *refusals])
 
-def _with_refusals(response: Any, refusals: list[Any]) -> Any:
-    """As in Kafka, an error of the group says nothing about topics."""
-    if response.error_code:
-        return response
-    return changed(response, responses=[*response.responses, *refusals])
+    return after(handle(broker, changed(request, topics=allowed), call), finish)
 
 
 def describe_share_partitions_check(
@@ -199,10 +200,4 @@ def describe_share_partitions_check(
         return describe_share_partitions.DescribeSharePartitionsResponse(
             error_code=DENIED, error_message=DENIED.text, partitions=[]
         )
-
-    def may_describe(name: str) -> bool:
-        return caller.topic(AclOperation.DESCRIBE, name, quiet=True)
-
-    return handle(
-        broker, request, Call(call.version, call.connection, call.client_id, may_describe)
-    )
+    return handle(broker, request, seeing(call, caller))
