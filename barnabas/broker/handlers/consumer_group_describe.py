@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from barnabas.broker.groups.coordination import Reply, coordination
-from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.broker.net.dispatch import Call
-from barnabas.broker.requests.authorized_operations import NOT_ASKED
-from barnabas.broker.requests.described_groups import find_group
+from barnabas.broker.requests.described_groups import describe_groups
 from barnabas.coordinators.groups.consumer.group import ConsumerGroup
 from barnabas.coordinators.groups.consumer.member import ConsumerMember, Target
-from barnabas.model.errors import Code, KafkaError
+from barnabas.model.errors import Code
 from barnabas.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -28,21 +26,14 @@ CLASSIC, CONSUMER = 0, 1  # types of members
 
 
 def handle(broker: "GroupsContext", request: ConsumerGroupDescribeRequest, call: Call) -> Reply:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-
     def look() -> ConsumerGroupDescribeResponse:
-        return ConsumerGroupDescribeResponse(
-            groups=[_describe(broker, group_id, operations) for group_id in request.group_ids]
-        )
+        groups = describe_groups(broker, request, ConsumerGroup, _describe, refused)
+        return ConsumerGroupDescribeResponse(groups=groups)
 
     return coordination(broker).look(look, request.group_ids)
 
 
-def _describe(broker: "GroupsContext", group_id: str, operations: int) -> DescribedGroup:
-    try:
-        group = find_group(broker, group_id, ConsumerGroup)
-    except KafkaError as error:
-        return refused(group_id, error.code, error.detail)
+def _describe(broker: "GroupsContext", group: ConsumerGroup, operations: int) -> DescribedGroup:
     stored = group.stored
     return DescribedGroup(
         error_code=0,

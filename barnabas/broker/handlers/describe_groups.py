@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.groups.coordination import Reply, coordination
 from barnabas.broker.net.dispatch import Call
-from barnabas.broker.requests.authorized_operations import NOT_ASKED
+from barnabas.broker.requests.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from barnabas.coordinators.groups.classic.group import ClassicGroup
 from barnabas.coordinators.groups.classic.states import ClassicGroupState
 from barnabas.model.errors import Code, KafkaError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from barnabas.broker.context import GroupsContext
 
 NOT_FOUND_SINCE = 6  # before that, a group that does not exist is a dead one
-GROUP_OPERATIONS = 0b1101_0100_1000  # read 3, delete 6, describe 8, describe and alter configs
 
 
 def handle(broker: "GroupsContext", request: DescribeGroupsRequest, call: Call) -> Reply:

@@ -4,16 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.groups.coordination import Reply, coordination
-from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.broker.net.dispatch import Call
-from barnabas.broker.requests.authorized_operations import NOT_ASKED
-from barnabas.broker.requests.described_groups import find_group
+from barnabas.broker.requests.described_groups import describe_groups
 from barnabas.coordinators.groups.streams.group import StreamsGroup
 from barnabas.coordinators.groups.streams.member import StreamsMember
 from barnabas.coordinators.groups.streams.records import RecordedTopicInfo
 from barnabas.coordinators.groups.streams.tasks import TargetOfTasks
 from barnabas.coordinators.groups.streams.topology import StreamsTopology
-from barnabas.model.errors import Code, KafkaError
+from barnabas.model.errors import Code
 from barnabas.wire.messages.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -33,21 +31,14 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "GroupsContext", request: StreamsGroupDescribeRequest, call: Call) -> Reply:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-
     def look() -> StreamsGroupDescribeResponse:
-        return StreamsGroupDescribeResponse(
-            groups=[_describe(broker, group_id, operations) for group_id in request.group_ids]
-        )
+        groups = describe_groups(broker, request, StreamsGroup, _describe, refused)
+        return StreamsGroupDescribeResponse(groups=groups)
 
     return coordination(broker).look(look, request.group_ids)
 
 
-def _describe(broker: "GroupsContext", group_id: str, operations: int) -> DescribedGroup:
-    try:
-        group = find_group(broker, group_id, StreamsGroup)
-    except KafkaError as error:
-        return refused(group_id, error.code, error.detail)
+def _describe(broker: "GroupsContext", group: StreamsGroup, operations: int) -> DescribedGroup:
     stored = group.stored
     return DescribedGroup(
         error_code=0,

@@ -4,7 +4,7 @@ authorized_operations: the operations that responses list as allowed
 config_resources: which resource a request names, and changes of its configuration
 delayed_fetch: long polls: fetches that wait for bytes, or for the disk
 delayed_produce: produce requests that wait until their records are committed
-described_groups: the group of one kind that a request describes
+described_groups: describes groups of one kind
 lone_replicas: elections and reassignments on a broker without a cluster
 placement: whether partitions and replicas can be placed as requested
 produce_errors: the results for partitions whose records were not accepted
