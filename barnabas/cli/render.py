@@ -14,12 +14,15 @@ OUTPUTS = ("table", "json", "jsonl", "csv")
 
 def output_option(command: F) -> F:
     """--output and -J; the command gets `output`."""
+    return output_option_of(OUTPUTS, "The output format; use json, jsonl or csv in scripts.")(
+        command
+    )
+
+
+def output_option_of(formats: Sequence[str], text: str) -> Callable[[F], F]:
+    """The same for a command with other formats."""
     decorate = click.option(
-        "--output",
-        type=click.Choice(OUTPUTS),
-        default="table",
-        show_default=True,
-        help="The output format; use json, jsonl or csv in scripts.",
+        "--output", type=click.Choice(formats), default="table", show_default=True, help=text
     )
     shorthand = click.option(
         "-J",
@@ -28,7 +31,7 @@ def output_option(command: F) -> F:
         help="The same as --output jsonl.",
         callback=lambda ctx, parameter, value: _choose_jsonl(ctx, value),
     )
-    return decorate(shorthand(command))
+    return lambda command: decorate(shorthand(command))
 
 
 def _choose_jsonl(ctx: click.Context, value: bool) -> None:

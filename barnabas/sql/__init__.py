@@ -4,6 +4,7 @@ statement: what a query reads, and its conditions
 ranges: the offsets that the conditions leave
 topic_reader: the records of one topic, as Arrow
 worker: the process that runs it
+saving: writes its result as Arrow or Parquet
 running: starts the process, passes its results on, ends it at a limit
 Why a process: a query that takes too long or too much memory is killed, and nothing else is.
 

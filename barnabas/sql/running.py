@@ -33,6 +33,8 @@ class QueryRequest:
     as_of_ms: int | None = None  # topics end where they ended at this time
     registry: str = ""  # address of a schema registry, for a worker that decodes values
     lakes: list[str] = field(default_factory=list)  # specs, for a worker that knows them
+    save_as: str = ""  # arrow or parquet: written to `save_fd`, instead of lines with `rows`
+    save_fd: int = -1
 
 
 WORKER = "barnabas.sql.worker"
@@ -41,8 +43,8 @@ WORKER = "barnabas.sql.worker"
 async def run_query(
     request: QueryRequest, worker: str = WORKER
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """Lines with `columns`, `rows`, `note`, `plan`; the last has `done` or `error`. `worker`: the
-    module that runs the query.
+    """Lines with `columns`, `rows`, `note`, `plan`; the last has `done` and the number of rows, or
+    `error`. `worker`: the module that runs the query.
     """
     if len(request.query) > QUERY_MAX:
         yield {"error": f"the query has more than {QUERY_MAX:,} characters"}
@@ -55,6 +57,7 @@ async def run_query(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         limit=LINE_BYTES_MAX,
+        pass_fds=(request.save_fd,) if request.save_as else (),
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from barnabas.model.errors import KafkaError
+from barnabas.sql.saving import save_rows
 from barnabas.sql.statement import Condition, Statement, read_statement
 from barnabas.sql.topic_reader import DecodeBatch, QueryFailed, TopicReader
 
@@ -218,7 +219,12 @@ def run(
             ' row_number() OVER (PARTITION BY "partition", "key" ORDER BY "offset" DESC) = 1'
         ).fetchall()
         lock(database)
-        shown = _rows(database, request["query"], request["rows_max"], True)
+        if request["save_as"]:
+            shown = save_rows(
+                database.sql(request["query"]), request["save_as"], request["save_fd"]
+            )
+        else:
+            shown = _rows(database, request["query"], request["rows_max"], True)
         if decoded is not None and decoded.problem:
             say(note=f"not all keys and values could be decoded: {decoded.problem}")
         say(done=True, rows=shown)

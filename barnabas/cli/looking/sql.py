@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli import exits
+from barnabas.cli.looking.query_file import (
+    BINARY,
+    FORMATS,
+    check_terminal,
+    format_of,
+    into_file,
+    own_stdout,
+)
 from barnabas.cli.options import client_config, client_settings, cluster_options
-from barnabas.cli.render import chosen_output, output_option, render
+from barnabas.cli.render import chosen_output, output_option_of, render
 
 if TYPE_CHECKING:
     from barnabas.sql.running import QueryRequest
@@ -43,7 +51,14 @@ REGISTRY_WORKER = "barnabas.pipeline.formats.sql_worker"
     "--lake", "lakes", multiple=True, type=click.Path(exists=True, dir_okay=False),
     help="The spec of a pipeline: a query of its topic reads the table, then newer records.",
 )  # fmt: skip
-@output_option
+@click.option(
+    "--output-file", "path", metavar="FILE", type=click.Path(dir_okay=False),
+    help="Write the result to this file, and replace an older one. Without --output, the ending "
+    "of its name is the format: .csv, .json, .jsonl, .arrow or .parquet.",
+)  # fmt: skip
+@output_option_of(
+    FORMATS, "The output format; arrow (an IPC stream) and parquet keep the types of the columns."
+)
 @cluster_options
 @click.pass_context
 def command(
@@ -56,6 +71,7 @@ def command(
     as_of: str | None,
     registry: str | None,
     lakes: tuple[str, ...],
+    path: str | None,
     output: str,
 ) -> int:
     """Run a query over topics, with DuckDB, in a process of its own.
@@ -80,6 +96,15 @@ def command(
         as_of_ms = None if as_of is None else parse_time(as_of)
     except ValueError as problem:
         raise click.UsageError(f"--as-of: {problem}") from None
+    output = chosen_output(output)
+    if path is not None and output == "table":
+        output = format_of(path)
+    if path is not None and follow:
+        raise click.UsageError("--output-file: not with --follow; redirect the output instead")
+    if output in BINARY and (follow or explain):
+        raise click.UsageError(f"--output {output}: not with --follow or --explain")
+    if path is None:
+        check_terminal(output)
     client_config(ctx)
     request = QueryRequest(
         query,
@@ -92,13 +117,25 @@ def command(
         as_of_ms=as_of_ms,
         registry=registry or "",
         lakes=list(lakes),
+        save_as=output if output in BINARY else "",
     )
-    return asyncio.run(_show(request, chosen_output(output)))
+
+    def write(fd: int = -1) -> int:
+        return asyncio.run(_show(request, output, fd))
+
+    if path is not None:
+        return into_file(path, write)
+    if not request.save_as:
+        return write()
+    with own_stdout() as fd:
+        return write(fd)
 
 
-async def _show(request: "QueryRequest", output: str) -> int:
+async def _show(request: "QueryRequest", output: str, fd: int) -> int:
+    """`fd`: where the worker writes a binary result."""
     from barnabas.sql.running import WORKER, run_query
 
+    request.save_fd = fd
     worker = REGISTRY_WORKER if request.registry else WORKER
     worker = "barnabas.pipeline.lake.sql_worker" if request.lakes else worker
     columns: list[str] = []
@@ -122,7 +159,8 @@ async def _show(request: "QueryRequest", output: str) -> int:
             if request.follow and rows:
                 render(rows, columns, "jsonl" if output == "table" else output)
                 rows = []
-    render(rows, columns, output)
+    if not request.save_as:
+        render(rows, columns, output)
     return exits.OK
 
 
