@@ -5,7 +5,9 @@ is loaded before a test asks for a fixture, and what is loaded then is loaded as
 fixture of the same name in the test's own conftest wins.
 """
 
+import sys
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,13 +63,19 @@ def pytest_runtest_makereport(
 
 
 def _keep(item: pytest.Item, running: dict[str, "Kafka"]) -> None:
+    """Each with a console, which prints its address, or the reason why it cannot be started."""
+    import subprocess
+
     capture: Any = item.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
+    with capture.global_and_fixture_disabled(), ExitStack() as consoles:
         for name, kafka in running.items():
-            print(f"\n{item.name} failed; {name} runs at {kafka.bootstrap_servers}. To look at it:")
-            print(f"  barnabas console -b {kafka.bootstrap_servers}")
+            print(f"\n{item.name} failed; {name} runs at {kafka.bootstrap_servers}", flush=True)
+            console = ["console", "-b", kafka.bootstrap_servers, "--listen", "127.0.0.1:0"]
+            started = subprocess.Popen([sys.executable, "-m", "barnabas", *console])
+            consoles.enter_context(started)
+            consoles.callback(started.terminate)
         try:
-            input("Press Enter to go on: ")
+            input("Press Enter to go on\n")
         except (EOFError, OSError):
             print("standard input is closed: not kept (use -s)")
 

@@ -1,11 +1,15 @@
 """The plugin in a pytest of its own: what it prints, what it costs, what it leaves behind."""
 
 import os
+import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import WAIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +107,25 @@ def test_a_failed_test_shows_what_its_broker_has(tmp_path: Path) -> None:
 
 def test_a_suite_that_does_not_use_it_loads_nothing_of_a_broker(tmp_path: Path) -> None:
     assert "1 passed" in run(tmp_path, UNUSED).stdout
+
+
+def test_the_broker_of_a_failed_test_can_be_looked_at_in_a_console(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FAILING)
+    failed = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-s", "--kafka-keep", "-p", "barnabas.testing.plugin"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with failed:
+        assert failed.stdin is not None and failed.stdout is not None
+        found = (re.search(r"http://[\d.:]+", line) for line in failed.stdout)
+        address = next(each[0] for each in found if each)
+        with urllib.request.urlopen(f"{address}/topics.json", timeout=WAIT_S) as page:
+            assert b"orders" in page.read()
+        failed.communicate("\n")
 
 
 def test_modules_are_loaded_as_in_any_program(tmp_path: Path) -> None:
