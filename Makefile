@@ -47,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PLUGINS := $(addprefix -p ,xdist asyncio randomly timeout hypothesispytest barnabas.testing.plugin)
 PYTEST = $(PY) -m pytest -q --disable-plugin-autoload $(PLUGINS) --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help demo test check lint fast full peers slow clustered secured spark bench console-large cluster-clients secured-clients sim sim-bugs histories lives fixture-tests tour fuzz fuzz-locked kills faults txn-bounces client-suites os-faults emptied-disks pipeline-kills union-reads compile clean
+.PHONY: help demo test check lint fast full peers slow clustered secured spark bench console-large cluster-clients secured-clients sim sim-bugs histories lives fixture-tests tour fuzz fuzz-locked kills faults txn-bounces share-kills client-suites os-faults emptied-disks pipeline-kills union-reads compile clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -178,6 +178,9 @@ faults: $(INSTALLED) $(COMPILED) $(SPARK) ## ROUNDS of each fault on clusters of
 
 txn-bounces: $(INSTALLED) $(COMPILED) ## ROUNDS of 100,000 records copied in transactions, brokers and copiers killed
 	$(PY) -m tests.cluster.copies --rounds $(ROUNDS)
+
+share-kills: $(INSTALLED) $(COMPILED) ## ROUNDS of kill -9 at brokers and members of a share group
+	$(PY) -m tests.cluster.share_kills --rounds $(ROUNDS)
 
 client-suites: $(INSTALLED) $(COMPILED) ## tests of transactions and share groups of franz-go, and of librdkafka with LIBRDKAFKA=its built sources
 	$(PY) -m tests.compat.client_suites $(if $(LIBRDKAFKA),--librdkafka $(LIBRDKAFKA))
