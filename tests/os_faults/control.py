@@ -135,12 +135,6 @@ def unimportant(site: Site) -> bool:
     return sqlite or site[1:] in UNIMPORTANT
 
 
-def overcame(site: Site, hits: int) -> bool:
-    """Another broker is tried through its Unix socket first, then by TCP: if only the first of the
-    two fails, there is no error to name."""
-    return hits == 1 and site.call == "connect" and "connect_between_brokers" in site.frame
-
-
 def actions_for(site: Site) -> list[Action]:
     return [
         action

@@ -23,7 +23,6 @@ from tests.os_faults.control import (
     RUNNING,
     Action,
     Site,
-    overcame,
     unimportant,
 )
 from tests.os_faults.reading import Violation
@@ -116,14 +115,13 @@ def play(rig: Rig, site: Site, action: Action) -> Outcome:
         {RUNNING: _while_running, CLEAN_STOP: _at_stop}.get(site.phase, _at_start)(
             rig, site, action
         )
-        hits = rig.control.hits
-        met = hits > 0
+        met = rig.control.hits > 0
         what = _recover(rig, site)
         rig.compaction_paused = what == GOES_ON and (
             rig.compaction_paused or (compacts and met and not action.silent)
         )
         rig.check()
-        if met and not action.silent and not overcame(site, hits):
+        if met and not action.silent:
             _check_named(rig, site, action, written)
     except (AssertionError, OSError, RuntimeError) as problem:
         rig.control.disarm()
@@ -240,15 +238,14 @@ def first_start(home: Path, count: int, site: Site, action: Action) -> Outcome:
     try:
         with _armed(rig, site, action), suppress(RuntimeError):
             rig.victim.start()
-        hits = rig.control.hits
-        met = hits > 0
+        met = rig.control.hits > 0
         what = GOES_ON
         if not rig.victim.is_running():
             rig.forget()
             what = STOPS
         rig.begin()
         rig.check()
-        if met and not action.silent and not overcame(site, hits):
+        if met and not action.silent:
             _check_named(rig, site, action, 0)
     except (AssertionError, OSError, RuntimeError) as problem:
         return Outcome(site, action, count, "", f"{problem}"[:2000] or repr(problem))
