@@ -119,7 +119,7 @@ UNIMPORTANT = {
     ("ftruncate", ".lock", "broker/main.py:run"),
     ("pwrite", ".lock", "broker/main.py:run"),
     ("close", ".lock", "broker/main.py:run"),
-    ("connect", "socket", "broker/cluster/peers.py:Peers.open"),
+    ("connect", "socket", "broker/net/listeners.py:OpenListeners.connect_between_brokers"),
     ("recv", "socket", "broker/main.py:run"),
     ("create", "keeper.db", "keeper/session_locks.py:SessionLocks._opened"),
 }
