@@ -142,7 +142,7 @@ def cancel(
     timeout: float,
     output: str,
 ) -> int:
-    """Cancel pending records of a holding topic, by their places or by their key.
+    """Cancel pending records of a holding topic, by their offsets or by their key.
 
     Waits until the delayer has confirmed it: then the record is never delivered. Exits with 1 if a
     record was delivered first, and with 4 if no delayer has answered in time; the cancellation

@@ -63,11 +63,15 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
     "masked",
     metavar="FIELD",
     multiple=True,
-    help="Do not show this field of JSON values, at any depth. Values that are no JSON objects are "
-    "hidden, and there are no queries.",
+    help="Do not show this field of JSON values, at any depth. Values that are not JSON objects "
+    "are hidden, and there are no queries.",
 )
-@click.option("--allow-changes", is_flag=True, help="Allow to produce, seek, redrive and delete.")
-@click.option("--no-export", is_flag=True, help="Do not allow to download records.")
+@click.option(
+    "--allow-changes",
+    is_flag=True,
+    help="Allow producing, setting offsets, redriving and deleting.",
+)
+@click.option("--no-export", is_flag=True, help="Do not offer downloads of records.")
 @cluster_options
 @click.pass_context
 def command(
@@ -83,7 +87,7 @@ def command(
 ) -> None:
     """Show topics, groups, brokers, records and what is wrong, in a browser.
 
-    Works with any Kafka cluster. Looks only, unless --allow-changes is given.
+    Works with any Kafka cluster. Changes nothing unless --allow-changes is given.
     """
     config = client_config(ctx)
     settings = client_settings(ctx)

@@ -28,7 +28,9 @@ REGISTRY_WORKER = "barnabas.pipeline.formats.sql_worker"
 
 @click.command()
 @click.argument("query")
-@click.option("--follow", is_flag=True, help="Keep running, for a query that only filters.")
+@click.option(
+    "--follow", is_flag=True, help="Keep running and show new rows; only for a query that filters."
+)
 @click.option("--explain", is_flag=True, help="Show which offsets would be read, and read none.")
 @click.option(
     "--max-records", type=click.IntRange(1), default=10_000_000, show_default=True,
@@ -40,7 +42,7 @@ REGISTRY_WORKER = "barnabas.pipeline.formats.sql_worker"
 )  # fmt: skip
 @click.option(
     "--as-of", metavar="TIME",
-    help="Topics as they were: without the records from the first one on that is as new as TIME.",
+    help="Read topics as they were at TIME: they end before the first record that is not older.",
 )  # fmt: skip
 @click.option(
     "--registry", metavar="URL",

@@ -52,7 +52,7 @@ class Share(click.ParamType[float]):
 @click.option(
     "--rate",
     type=click.FloatRange(0, min_open=True),
-    help="Records per second.  [default: all at once]",
+    help="Records per second.  [default: as fast as possible]",
 )
 @click.option("--poison", type=Share(), default=0.0, help="The share that no application can read.")
 @click.option("--late", type=Share(), default=0.0, help="The share that is up to ten minutes late.")
