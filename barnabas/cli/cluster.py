@@ -80,7 +80,9 @@ def brokers(ctx: click.Context, output: str) -> None:
 @cluster_options
 @click.pass_context
 def clients(ctx: click.Context, output: str) -> None:
-    """List the connected clients: their software, their groups, and what they read.
+    """List the connected clients: software, groups, topics that they read, requests and errors.
+
+    The counts are those of the connections that are open now; --output json has bytes, too.
 
     With Apache Kafka: the members of groups, since its brokers do not list their connections.
     """

@@ -15,6 +15,7 @@ finding: one thing that is wrong, and what to do about it
 tables: rows as a table in plain text
 cluster_rows: brokers, partitions and events as rows
 client_rows: connected clients as rows
+client_rates: how fast they send and receive
 segment_rows: segments of logs as rows
 words: numbers and names as text
 errors: from an error code to the exception whose class says what to do

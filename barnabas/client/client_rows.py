@@ -1,6 +1,7 @@
 """Connected clients in rows, one for each client id, software, host and principal; no requests.
 
 In: connections, and the members of groups. Out: rows, those with the most connections first.
+Counts are of the connections that are open now; None: no broker counts them.
 """
 
 from collections.abc import Iterable
@@ -10,9 +11,10 @@ from barnabas.client.admin.clients import ConnectedClient, GroupMember
 from barnabas.client.tables import Row
 
 COLUMNS = (
-    "client_id", "client", "host", "principal", "connections", "brokers", "idle_ms", "groups",
-    "reads",
+    "client_id", "client", "host", "principal", "connections", "brokers", "idle_ms", "requests",
+    "errors", "groups", "reads",
 )  # fmt: skip
+COUNTED = ("requests", "bytes_in", "bytes_out", "errors")
 _SETS = ("brokers", "listeners", "groups", "reads")
 
 
@@ -33,6 +35,10 @@ def client_rows(
         row["idle_ms"] = each.idle_ms if idle_ms is None else min(idle_ms, each.idle_ms)
         row["waiting"] = row["waiting"] or each.waiting
         row["reads"].update(each.reads)
+        for name in COUNTED:
+            if (counted := getattr(each, name)) >= 0:
+                row[name] = (row[name] or 0) + counted
+        row["last_error"] = each.last_error or row["last_error"]
     if clients is None:
         for client_id, host in by_client:
             _row(rows, client_id, "", host, "")
@@ -61,6 +67,7 @@ def _row(
         {
             "client_id": client_id, "client": client, "host": host, "principal": principal,
             "connections": None, "brokers": set(), "listeners": set(), "idle_ms": None,
-            "waiting": False, "groups": set(), "reads": set(),
+            "waiting": False, "groups": set(), "reads": set(), "last_error": "",
+            **dict.fromkeys(COUNTED),
         },
     )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.cluster import BrokerDetails
 from barnabas.client.aio import open_cluster
+from barnabas.client.client_rates import ClientLooks
 from barnabas.client.cluster_rows import problem_rows
 from barnabas.client.groups.report import GroupReport, with_pace
 from barnabas.client.metadata_snapshot import MetadataSnapshot
@@ -49,6 +50,7 @@ class ConsoleCluster:
         self.snapshot: MetadataSnapshot | None = None
         self.snapshot_ms = 0
         self.sweep = Sweep()
+        self.client_looks = ClientLooks()
         self.problem = ""
         self.started_ms = _now_ms()
         self._shared: dict[str, tuple[int, asyncio.Task[Any]]] = {}

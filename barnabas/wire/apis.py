@@ -158,7 +158,7 @@ APIS = {
         Api(20_007, "DescribeDenials", 0, 0, 0),
         Api(20_008, "CommitTransactionGroup", 0, 0, 0),
         Api(20_009, "DescribeTransactionGroup", 0, 0, 0),
-        Api(20_010, "DescribeConnections", 0, 0, 0),
+        Api(20_010, "DescribeConnections", 0, 1, 0),
         Api(20_011, "DescribeSharePartitions", 0, 0, 0),
     )
 }

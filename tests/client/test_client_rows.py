@@ -22,6 +22,19 @@ def test_connections_of_one_client_are_one_row() -> None:
     assert (row["waiting"], row["reads"]) == (True, ["orders"])
 
 
+def test_counts_are_of_all_connections_of_a_client() -> None:
+    counted = {"requests": 3, "bytes_in": 10, "bytes_out": 20, "errors": 1}
+    clients = [
+        connected("worker", "10.0.0.1:5000", **counted, last_error="MESSAGE_TOO_LARGE"),
+        connected("worker", "10.0.0.1:5001", **counted),
+    ]
+    (row,) = client_rows(clients, [])
+    assert [row[name] for name in counted] == [6, 20, 40, 2]
+    assert row["last_error"] == "MESSAGE_TOO_LARGE"
+    (row,) = client_rows([connected("worker", "10.0.0.1:5000")], [])
+    assert [row[name] for name in counted] == [None] * 4, "the broker does not count them"
+
+
 def test_a_client_has_the_groups_of_its_members_on_the_same_host() -> None:
     members = [
         GroupMember("billing", "worker", "/10.0.0.1", ("orders",)),

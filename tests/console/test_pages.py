@@ -321,6 +321,11 @@ async def test_clients_are_listed_with_their_groups_and_topics(
         page = (await get(f"/clients?q={orders}")).text
         assert f'href="/groups/{group}"' in page
         assert "1 client of" in page
+        (row,) = rows
+        assert row["requests"] > 0
+        assert row["bytes_out"] > row["bytes_in"] > 0
+        assert row["errors"] == 0
+        assert row["requests_per_s"] is None or row["requests_per_s"] >= 0
 
 
 async def test_the_segments_of_a_topic_are_listed(get: Ask, orders: str) -> None:

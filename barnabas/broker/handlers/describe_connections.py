@@ -1,7 +1,7 @@
 """DescribeConnections: who is connected to this broker, for our own client.
 
 Always: at most CONNECTIONS_MAX connections, texts of clients cut to TEXT_LENGTH_MAX, TOPICS_MAX
-topics of each. Nothing is counted for it while nobody asks.
+topics of each.
 """
 
 from itertools import islice
@@ -41,8 +41,13 @@ def handle(
                 idle_ms=max(0, now_ms - each.active_ms),
                 waiting=each.waiting,
                 reads=list(reads.get(each.peer, ())),
+                requests=traffic.requests,
+                bytes_in=traffic.bytes_in,
+                bytes_out=traffic.bytes_out,
+                errors=traffic.errors,
+                last_error=traffic.last_error,
             )
-            for each in islice(broker.connections, wanted)
+            for each, traffic in islice(broker.connections.items(), wanted)
         ],
     )
 

@@ -6,6 +6,7 @@ Not here: the responses themselves (handlers/).
 """
 
 import asyncio
+import struct
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from types import ModuleType
@@ -127,6 +128,7 @@ _NEEDS_VIEW = (3, 10, 60, 75)
 PRODUCE = 0
 _DATA = (PRODUCE, 1, 78)  # and Fetch, ShareFetch
 FINISH_S_MAX = 5.0
+_reply_size = struct.Struct(">i").unpack_from  # a reply begins with its size
 
 
 class _NoConnection:
@@ -187,12 +189,15 @@ class Dispatcher:
             route = self._find_route(key, version)
         decode, handle, lane, counter = route
         counter[0] += 1
+        if (traffic := self._broker.connections.get(connection)) is not None:
+            traffic.requests += 1
+            traffic.bytes_in += len(frame)
         connection.lane = lane
         connection.client_id = client_id = header.client_id or ""
         request = decode(frame, version, header.body_position)
         answer = handle(self._broker, request, Call(version, connection, client_id))
         if isinstance(answer, ProtocolMessage):
-            return response_parts(key, version, header.correlation_id, answer)
+            return self._reply(connection, header, answer)
         if answer is None:
             return None
         if isinstance(answer, DeferredReply):
@@ -286,6 +291,14 @@ class Dispatcher:
         response = handler("api_versions").unsupported()
         return response_parts(API_VERSIONS, 0, header.correlation_id, response)
 
+    def _reply(
+        self, connection: Connection, header: RequestHeader, response: ProtocolMessage
+    ) -> Parts:
+        parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
+        if (traffic := self._broker.connections.get(connection)) is not None:
+            traffic.bytes_out += _reply_size(parts[0])[0]  # type: ignore[arg-type]
+        return parts
+
     def _run(
         self, answer: Coroutine[Any, Any, Any], connection: Connection, header: RequestHeader
     ) -> DeferredReply[Parts]:
@@ -303,9 +316,7 @@ class Dispatcher:
                     return
                 parts: Parts = []  # acks=0: the producer gets no reply
                 if response is not None:
-                    parts = response_parts(
-                        header.api_key, header.api_version, header.correlation_id, response
-                    )
+                    parts = self._reply(connection, header, response)
             except KafkaError as error:
                 connection.close(str(error))
             except Exception as error:
@@ -325,9 +336,7 @@ class Dispatcher:
 
         def frame(response: ProtocolMessage) -> None:
             try:
-                parts = response_parts(
-                    header.api_key, header.api_version, header.correlation_id, response
-                )
+                parts = self._reply(connection, header, response)
             except Exception as error:  # the code that sets the reply may have others to set
                 self._broker.failed(connection, error)
             else:

@@ -18,7 +18,11 @@ _SOON_MS = 3_000
 
 
 class ConnectedClient(NamedTuple):
-    """One connection to a broker. `reads`: topics of its fetch session."""
+    """One connection to a broker. `reads`: topics of its fetch session.
+
+    `requests`, the bytes of requests and replies, and `errors` (requests that were refused): since
+    it was opened; -1: the broker does not count them.
+    """
 
     broker: int
     client_id: str
@@ -29,6 +33,11 @@ class ConnectedClient(NamedTuple):
     idle_ms: int
     waiting: bool
     reads: tuple[str, ...]
+    requests: int = -1
+    bytes_in: int = -1
+    bytes_out: int = -1
+    errors: int = -1
+    last_error: str = ""
 
 
 class Connections(NamedTuple):
@@ -84,6 +93,11 @@ class ClientsAdmin:
                     each.idle_ms,
                     each.waiting,
                     tuple(each.reads),
+                    each.requests,
+                    each.bytes_in,
+                    each.bytes_out,
+                    each.errors,
+                    each.last_error,
                 )
                 for each in answer.connections
             ]

@@ -1,16 +1,22 @@
-"""`/clients`: who is connected, with which software, and what they read."""
+"""`/clients`: who is connected, with which software, what they read, and how fast."""
+
+import time
 
 from barnabas.client.admin.clients import Connections
+from barnabas.client.client_rates import ClientRates, RowKey
 from barnabas.client.client_rows import COLUMNS, client_rows
 from barnabas.client.tables import Row
 from barnabas.client.words import count
 from barnabas.console.application import Asked
 from barnabas.console.pages.listing import listed
 from barnabas.console.view import View
+from barnabas.console.words import rate, size
 from barnabas.model.errors import Code, KafkaError
 from barnabas.model.words import duration
 
 _FRESH_MS = 5_000
+_RATES = ("requests_per_s", "bytes_in_per_s", "bytes_out_per_s")
+_COLUMNS = (*COLUMNS, *_RATES, "last_error")
 
 
 async def clients(asked: Asked) -> View:
@@ -26,6 +32,9 @@ async def clients(asked: Asked) -> View:
                 raise
             connected, denied = None, True
         rows = client_rows(None if connected is None else connected.clients, members)
+        if connected is not None:
+            now_ms = time.monotonic_ns() // 1_000_000
+            _add_rates(rows, state.client_looks.add(connected.clients, now_ms))
         return connected, denied, rows
 
     connected, denied, every = await state.shared("clients", look, _FRESH_MS)
@@ -41,6 +50,10 @@ async def clients(asked: Asked) -> View:
             "client": lambda row: (row["client_id"], row["host"]),
             "host": lambda row: (row["host"], row["client_id"]),
             "software": lambda row: (row["client"], row["client_id"]),
+            "-requests": lambda row: (row.get("requests_per_s") or 0, row["client_id"]),
+            "-in": lambda row: (row.get("bytes_in_per_s") or 0, row["client_id"]),
+            "-out": lambda row: (row.get("bytes_out_per_s") or 0, row["client_id"]),
+            "-errors": lambda row: (row["errors"] or 0, row["client_id"]),
             "idle": lambda row: (row["idle_ms"] or 0, row["client_id"]),
         },
         "/clients",
@@ -55,8 +68,10 @@ async def clients(asked: Asked) -> View:
         title += " in groups; these brokers do not list their connections"
     throttled = [one for details in (await state.brokers()).values() for one in details.throttled]
     live = {
-        f"i{number}": _idle(row) for number, row in enumerate(found.rows)
-    }  # fmt: skip
+        f"{id_}{number}": text
+        for number, row in enumerate(found.rows)
+        for id_, text in _live(row).items()
+    }
     return View(
         "clients",
         title,
@@ -64,15 +79,39 @@ async def clients(asked: Asked) -> View:
             "listed": found,
             "rows": found.rows,
             "connected": connected is not None,
+            "denied": denied,
             "left_out": 0 if connected is None else connected.total - len(connected.clients),
             "throttled": throttled,
         },
         rows=found.rows,
-        columns=COLUMNS,
+        columns=_COLUMNS,
         live=live,
         command="cluster clients",
         good=False if throttled else None,
     )
+
+
+def _add_rates(rows: list[Row], rates: dict[RowKey, ClientRates]) -> None:
+    for row in rows:
+        found = rates.get((row["client_id"], row["client"], row["host"], row["principal"]))
+        for name, value in zip(_RATES, found or (None,) * len(_RATES), strict=True):
+            row[name] = None if value is None else round(value, 1)
+
+
+def _live(row: Row) -> dict[str, str]:
+    """The cells that change, by their ids."""
+    requests, bytes_in, bytes_out = (row.get(name) for name in _RATES)
+    return {
+        "i": _idle(row),
+        "r": rate(requests),
+        "in": _bytes_rate(bytes_in),
+        "out": _bytes_rate(bytes_out),
+        "e": "-" if row["errors"] is None else f"{row['errors']:,}",
+    }
+
+
+def _bytes_rate(value: float | None) -> str:
+    return "-" if value is None else f"{size(int(value))}/s"
 
 
 def _idle(row: Row) -> str:

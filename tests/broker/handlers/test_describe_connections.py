@@ -7,9 +7,17 @@ from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsR
 from barnabas.wire.messages.describe_connections import (
     DescribeConnectionsRequest,
     DescribeConnectionsResponse,
+    DescribedConnection,
 )
 from barnabas.wire.messages.describe_logs import DescribeLogsRequest, DescribeLogsResponse
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from barnabas.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from barnabas.wire.records import Record, encode_batch
 from tests.broker.running import running_broker
 
 
@@ -50,6 +58,43 @@ async def test_a_broker_lists_its_connections_with_software_and_topics(tmp_path:
             DescribeConnectionsRequest(connections_max=-5), DescribeConnectionsResponse
         )
         assert none.connections == []
+
+
+async def test_requests_bytes_and_errors_of_a_connection_are_counted(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as running:
+        await running.create("t", configs={"max.message.bytes": "500"})
+        producer = running.connect()
+        named = ApiVersionsRequest(client_software_name="writer", client_software_version="1")
+        await running.ask(named, ApiVersionsResponse, wire=producer, version=3)
+
+        async def counted() -> DescribedConnection:
+            told = await running.ask(
+                DescribeConnectionsRequest(), DescribeConnectionsResponse, version=1
+            )
+            (mine,) = [each for each in told.connections if each.client == "writer 1"]
+            return mine
+
+        before = await counted()
+        assert (before.requests, before.errors, before.last_error) == (1, 0, "")
+        assert before.bytes_in > 0
+        assert before.bytes_out > before.bytes_in, "the list of versions is longer"
+        records = memoryview(encode_batch([Record(0, 0, b"key", bytes(2_000), ())]))
+        data = PartitionProduceData(index=0, records=records)
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=1_000,
+            topic_data=[TopicProduceData(name="t", partition_data=[data])],
+        )
+        await running.ask(request, ProduceResponse, wire=producer, version=12)
+        after = await counted()
+        assert (after.requests, after.errors) == (2, 1)
+        assert after.last_error == "MESSAGE_TOO_LARGE"
+        assert after.bytes_in - before.bytes_in > 2_000
+        old = await running.ask(
+            DescribeConnectionsRequest(), DescribeConnectionsResponse, version=0
+        )
+        assert {each.requests for each in old.connections} == {-1}
 
 
 async def test_texts_of_clients_are_cut(tmp_path: Path) -> None:
