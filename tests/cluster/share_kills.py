@@ -93,6 +93,7 @@ class MemberProcess:
 
     def stop(self) -> None:
         assert self._process is not None
+        until(self.files[-1].exists, f"{self.name} does not start")  # then it can leave
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(PROGRAM_S)
         if code:

@@ -139,7 +139,9 @@ class LoadedShare:
         self.machine.log_start(self.partition.log.start_offset)
         if read.start_offset < 0:  # or the next leader would begin at another offset
             self.carry_out(StateChange(0, start, 0, ()))
-        self.wake()
+        # A fetch does not wait for the other partitions of its session, as in Kafka.
+        self._arrived = ANY_BYTES
+        self._serve()
 
     async def _start(self, read: StateRead) -> int:
         if read.start_offset >= 0:
