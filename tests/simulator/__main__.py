@@ -34,6 +34,13 @@ COVERAGE = (
     "transactions left open",
     "zombies",
     "records in transactions",
+    "records in share groups",
+    "redeliveries",
+    "records acknowledged",
+    "records not acknowledged",
+    "share states moved",
+    "share offsets altered",
+    "share writes fenced",
 )
 
 
@@ -45,6 +52,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at the same time")
     parser.add_argument(
         "--transactions", action="store_true", help="in every world; else as the seed has it"
+    )
+    parser.add_argument(
+        "--shares", action="store_true", help="share groups in every world; else as the seed has it"
     )
     parser.add_argument(
         "--outages", action="store_true", help="all replicas of a partition die at once, often"
@@ -98,6 +108,7 @@ def _run(arguments: tuple[range, argparse.Namespace]) -> list[Result]:
                 given.brokers,
                 whole_transcript=given.transcript,
                 transactions=given.transactions,
+                shares=given.shares or None,
                 outages=given.outages,
             )
             for seed in wanted

@@ -16,11 +16,13 @@ from barnabas.keeper.paths import broker as broker_path
 from barnabas.model.ids import TopicPartition
 from tests.simulator.clients import Client, Reader
 from tests.simulator.keeper import HOST, KeeperSession, State
+from tests.simulator.shares.plan import TOPIC
 from tests.simulator.truth import Excused
 
 if TYPE_CHECKING:
     from barnabas.broker.partition import Partition
     from tests.simulator.machine import Machine
+    from tests.simulator.shares.clients import ShareMember
     from tests.simulator.transactions.clients import Transactor
     from tests.simulator.world import World
 
@@ -64,6 +66,10 @@ class Fate:
             (self._kill_transactor, 6 if world.transactions is not None else 0),
             (self._silence_transactor, 8 if world.transactions is not None else 0),
             (self._fence_transactor, 6 if world.transactions is not None else 0),
+            (self._kill_sharer, 6 if world.shares is not None else 0),
+            (self._silence_sharer, 8 if world.shares is not None else 0),
+            (self._freeze_leader, 6 if world.shares is not None else 0),
+            (self._new_sharer, 3 if world.shares is not None else 0),
             (self._black_out, 20 if world.plan.outages else 0),
         ]
         self._kinds = [kind for kind in kinds if kind[1] and rng.random() < 0.6] or kinds
@@ -574,3 +580,46 @@ class Fate:
             if self._rng.random() < 0.6:
                 self._mute(client)
             transactions.add_twin(client)
+
+    # --- share groups ---
+
+    def _sharer(self) -> "ShareMember | None":
+        shares = self._world.shares
+        found = [] if shares is None else shares.members()
+        return self._rng.choice(found) if found else None
+
+    def _kill_sharer(self) -> None:
+        """With records that it holds; another one comes in a moment, or much later."""
+        client, shares = self._sharer(), self._world.shares
+        if client is not None and shares is not None:
+            self._count("members of share groups killed")
+            client.kill()
+            self._later(self._rng.choice((0.2, 3.0)), lambda: shares.add_another(client.group))
+
+    def _silence_sharer(self) -> None:
+        """It stands still, or what it sends arrives late: perhaps until its locks have ended."""
+        client, shares = self._sharer(), self._world.shares
+        if client is None or shares is None:
+            return
+        if self._rng.random() < 0.5:
+            client.stand_still(int(2.5 * shares.plan.lock_ms * self._rng.random()) + 50)
+        else:
+            seconds = 2 * shares.plan.lock_ms * self._rng.random() / 1000 + 0.1
+            machines = [each for each in self._world.machines if self._rng.random() < 0.7]
+            self._cut_all([(client.name, each.name) for each in machines], seconds)
+
+    def _freeze_leader(self) -> None:
+        """Until another one leads, and has read the states of share groups. When it goes on, its
+        locks have ended, and it writes that before it hears of its successor."""
+        shares = self._world.shares
+        states = self._world.ensemble.states.items()
+        leaders = [state.leader for at, state in states if at.topic == TOPIC and state.leader > 0]
+        if shares is not None and leaders:
+            self._count("leaders frozen")
+            wait_ms = self._world.plan.session_ms + 500 + int(4000 * self._rng.random())
+            self._world.machines[self._rng.choice(leaders) - 1].pause(wait_ms)
+
+    def _new_sharer(self) -> None:
+        shares = self._world.shares
+        if shares is not None:
+            shares.add_another(self._rng.choice(shares.plan.groups))

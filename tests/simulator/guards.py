@@ -8,6 +8,7 @@ all that was durable when its last process ended; a coordinator that has read it
 the offsets that were committed, and none that were deleted.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from barnabas.log.log import Log
 from barnabas.log.producers.state import NO_SEQUENCE, SEQUENCE_MASK
 from barnabas.model.ids import TopicPartition
 from tests.simulator.groups import Offsets, Replay, difference, replayed
+from tests.simulator.shares.guards import ShareGuards
 from tests.simulator.transactions.guards import TransactionGuards
 from tests.simulator.truth import Committed, Violation, read, records_of
 
@@ -52,10 +54,19 @@ class Guards:
         self._transactions: TransactionGuards | None = None
         if world.transactions is not None:
             self._transactions = TransactionGuards(world, world.transactions.history)
+        self._shares: ShareGuards | None = None
+        if world.shares is not None:
+            self._shares = ShareGuards(world, world.shares.ledger, world.shares.plan.prune_ms)
 
-    def forget(self, machine: str) -> None:
+    def watching(self) -> AbstractContextManager[None]:
+        """For the time of a run: what cannot be seen after a turn."""
+        return nullcontext() if self._shares is None else self._shares.watching()
+
+    def forget(self, machine: "Machine") -> None:
         """It died: it may come back with less, and must find out by itself."""
-        self._seen.pop(machine, None)
+        self._seen.pop(machine.name, None)
+        if self._shares is not None:
+            self._shares.forget(machine)
 
     def _look_at_order(self, machine: "Machine") -> None:
         """After this error librdkafka would send all that is in flight again in a new epoch, also
@@ -79,7 +90,6 @@ class Guards:
             self._look_at_groups(machine.name, broker.coordination)
         if self._transactions is not None:
             self._transactions.look(machine.name, broker)
-        seen = self._seen.setdefault(machine.name, {})
         alone, last = broker.cluster is None, self._last
         for topic in broker.topics._by_name.values():
             for partition in topic.partitions:
@@ -93,12 +103,20 @@ class Guards:
                     and now.leads == (alone or partition.leading is not None)
                 ) or not partition.is_open:
                     continue
-                before = seen.get(partition.name)
-                if before is None:
-                    _check_durable(machine, log)
-                leads = alone or partition.leading is not None
-                self._look_closely(machine.name, partition, leads, before, seen)
-                last[partition] = seen[partition.name]
+                self.look_at(machine, partition)
+        if self._shares is not None:  # compares with what is committed now
+            self._shares.look(machine.name, broker)
+
+    def look_at(self, machine: "Machine", partition: Partition) -> None:
+        if machine.broker is None or not partition.is_open:
+            return
+        seen = self._seen.setdefault(machine.name, {})
+        before = seen.get(partition.name)
+        if before is None:
+            _check_durable(machine, partition.log)
+        leads = machine.broker.cluster is None or partition.leading is not None
+        self._look_closely(machine.name, partition, leads, before, seen)
+        self._last[partition] = seen[partition.name]
 
     def _look_closely(
         self,
@@ -156,6 +174,9 @@ class Guards:
                     self._world.groups.logged(name, record, who)
             if self._transactions is not None:
                 self._transactions.extended(name, fresh)
+            if self._world.shares is not None:
+                for record in fresh:
+                    self._world.shares.ledger.logged(name, record, who)
 
     def _follow(self, who: str, name: TopicPartition, epoch: int, watermark: int) -> None:
         """No mark is above the leader's, while it leads."""

@@ -32,6 +32,7 @@ def run_seed(
     *,
     whole_transcript: bool = False,
     transactions: bool = False,
+    shares: bool | None = None,
     outages: bool = False,
 ) -> Result:
     global _run  # noqa: PLW0603
@@ -39,7 +40,7 @@ def run_seed(
     if _run % KEPT == 0 and gc.isenabled():
         gc.collect()
     began = process_time()
-    world = World(seed, brokers, transactions=transactions, outages=outages)
+    world = World(seed, brokers, transactions=transactions, shares=shares, outages=outages)
     failure = problem = ""
     try:
         world.run()
@@ -89,7 +90,13 @@ def find_bug(name: str, seeds_max: int) -> Result | None:
     bug = BUGS[name]
     with bug.planted():
         for seed in range(bug.first_seed, bug.first_seed + seeds_max):
-            result = run_seed(seed, bug.brokers, transactions=bug.transactions, outages=bug.outages)
+            result = run_seed(
+                seed,
+                bug.brokers,
+                transactions=bug.transactions,
+                shares=bug.shares,
+                outages=bug.outages,
+            )
             if result.failure:
                 _check_frames(name, result.failure)
                 return result

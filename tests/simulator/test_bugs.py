@@ -21,6 +21,8 @@ SHARE = (
     "keeps_the_epoch_of_its_predecessor",
     "loads_half_of_the_log",
     "reads_from_the_beginning_again",
+    "confirms_acknowledgements_at_once",
+    "loads_snapshots_without_their_updates",
 )
 
 

@@ -16,6 +16,7 @@ from tests.simulator.run import run_seed
 
 SEEDS = int(os.environ.get("SEEDS", "30" if IN_FULL else "1"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
+SHARE_SEEDS = max(1, SEEDS // 5)
 PER_TEST = 3
 ROOT = Path(__file__).parents[2]
 TRACES = "from tests.simulator.run import run_seed; print(*[run_seed(s).trace for s in ({})])"
@@ -29,10 +30,18 @@ def test_no_world_breaks_a_promise(first: int) -> None:
         assert not result.failure, result.failure
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SHARE_SEEDS, PER_TEST))
+def test_no_share_group_loses_or_repeats_what_was_acknowledged(first: int) -> None:
+    for seed in range(first, min(first + PER_TEST, FIRST_SEED + SHARE_SEEDS)):
+        result = run_seed(seed, shares=True)
+        assert not result.failure, result.failure
+
+
 @pytest.mark.full
 def test_a_seed_gives_a_world_of_its_own_the_same_in_any_process() -> None:
     """Whatever order sets have there, and whatever ran before."""
-    seeds = (5, 8)
+    seeds = (4, 8)  # with share groups, with transactions
     here = [run_seed(seed).trace for seed in seeds]
     there = subprocess.run(
         [sys.executable, "-c", TRACES.format(", ".join(map(str, reversed(seeds))))],

@@ -20,6 +20,8 @@ from tests.simulator.loop import Schedule
 from tests.simulator.machine import DIRECTORIES, PORT, Machine
 from tests.simulator.network import Cables
 from tests.simulator.outside import outside
+from tests.simulator.shares.plan import SharePlan
+from tests.simulator.shares.settling import Shares
 from tests.simulator.transactions.guards import STATE_TOPIC
 from tests.simulator.transactions.plan import TransactionPlan
 from tests.simulator.transactions.settling import Transactions
@@ -95,9 +97,9 @@ class Plan:
 
 
 class World:
-    """Made, run once, thrown away. `transactions`: it has them, whatever its seed says. `outages`:
-    all replicas of a partition die at once, again and again, and only the in-sync set says who has
-    the records."""
+    """Made, run once, thrown away. `transactions`: it has them, whatever its seed says. `shares`:
+    whether it has share groups; None: as its seed says. `outages`: all replicas of a partition die
+    at once, again and again, and only the in-sync set says who has the records."""
 
     def __init__(
         self,
@@ -105,11 +107,14 @@ class World:
         brokers: int | None = None,
         *,
         transactions: bool = False,
+        shares: bool | None = None,
         outages: bool = False,
     ) -> None:
         self.seed = seed
         wanted = TransactionPlan.of(seed, transactions)
         self.transactions = None if wanted is None else Transactions(self, wanted)
+        share_plan = SharePlan.of(seed, shares)
+        self.shares = None if share_plan is None else Shares(self, share_plan)
         self.rng = Random(seed)
         self.plan = Plan.of(Random(self.rng.random()), brokers)
         if outages:
@@ -156,6 +161,8 @@ class World:
             settings["log.flush.interval.messages"] = "1"
         if self.transactions is not None:
             settings |= self.transactions.plan.settings(plan.replicas, plan.insync_min)
+        if self.shares is not None:
+            settings |= self.shares.plan.settings(plan.replicas, plan.insync_min)
         machine = Machine(
             number,
             self.schedule,
@@ -192,7 +199,7 @@ class World:
             self.failed(problem)
 
     def _died(self, machine: Machine) -> None:
-        self.guards.forget(machine.name)
+        self.guards.forget(machine)
         self.fate.bring_back(machine)
 
     def _elected(self, at: TopicPartition, before: State | None, state: State) -> None:
@@ -219,7 +226,7 @@ class World:
     def run(self) -> Transcript:
         """Everything, from the first start to the last check."""
         try:
-            with self._outside():
+            with self._outside(), self.guards.watching():
                 self._run()
         except Excused as excuse:
             self.transcript.counts["excused"] += 1
@@ -272,12 +279,16 @@ class World:
             self.add_reader(number)
         if self.transactions is not None:
             self.transactions.begin()
+        if self.shares is not None:
+            self.shares.begin()
         self.fate.begin()
         self._pass(plan.trouble_s)
         self.heal()
         self._make_progress()
         if self.transactions is not None:
             self.transactions.settle()
+        if self.shares is not None:
+            self.shares.settle()
         self._finish()
 
     def add(self, client: Client) -> None:
@@ -345,6 +356,8 @@ class World:
         self._until_us(all_written, end_us, "a partition takes no records after a minute of peace")
         if self.transactions is not None:
             self.transactions.stop_writers()
+        if self.shares is not None:
+            self.shares.stop_operators()
         for each in writers:
             each.stopped = True
         self._until_us(

@@ -4,7 +4,15 @@ Each is a context manager named after what it does wrong; its docstring names th
 numbers of the list that the simulator was built against, or says what it is like.
 """
 
-from tests.simulator.bugs import controllers, groups, leaders, producers, storage, transactions
+from tests.simulator.bugs import (
+    controllers,
+    groups,
+    leaders,
+    producers,
+    shares,
+    storage,
+    transactions,
+)
 from tests.simulator.bugs.planting import BUGS, Bug
 
 __all__ = [
@@ -14,6 +22,7 @@ __all__ = [
     "groups",
     "leaders",
     "producers",
+    "shares",
     "storage",
     "transactions",
 ]

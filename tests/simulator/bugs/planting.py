@@ -17,6 +17,7 @@ class Bug:
     brokers: int | None
     first_seed: int
     transactions: bool
+    shares: bool
     outages: bool
 
 
@@ -31,6 +32,7 @@ def bug(
     brokers: int | None = 3,
     first_seed: int = 0,
     transactions: bool = False,
+    shares: bool = False,
     outages: bool = False,
 ) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
     """For a function that says what to change; its docstring says what goes wrong."""
@@ -45,7 +47,9 @@ def bug(
 
         name = changes.__name__
         assert changes.__doc__, f"{name}: say what goes wrong"
-        BUGS[name] = Bug(name, changes.__doc__, planted, brokers, first_seed, transactions, outages)
+        BUGS[name] = Bug(
+            name, changes.__doc__, planted, brokers, first_seed, transactions, shares, outages
+        )
         return changes
 
     return add

@@ -331,12 +331,15 @@ class CommittedReader(Client):
 class Mover(Client):
     """Has other brokers coordinate transactions, again and again."""
 
+    topic = STATE_TOPIC
+    moved = "transactions moved"
+
     async def run(self) -> None:
         rng, world = self.rng, self.world
         async with Admin(bootstrap_servers=world.bootstrap, **PATIENCE) as admin:
             while not self.stopped:
                 await self.pause(rng.expovariate(1 / 1200))
-                found = [at for at in world.ensemble.replicas if at.topic == STATE_TOPIC]
+                found = [at for at in world.ensemble.replicas if at.topic == self.topic]
                 if not found:
                     continue
                 at = rng.choice(found)
@@ -348,4 +351,4 @@ class Mover(Client):
                 except KafkaError as problem:
                     self.tell(f"{at}: {problem}"[:200])
                 else:
-                    world.transcript.counts["transactions moved"] += 1
+                    world.transcript.counts[self.moved] += 1
