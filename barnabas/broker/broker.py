@@ -27,7 +27,6 @@ from barnabas.broker.net.lanes import Lanes
 from barnabas.broker.net.listener_context import ListenerContext
 from barnabas.broker.net.listeners import OpenListeners
 from barnabas.broker.net.refused_requests import RefusedRequests
-from barnabas.broker.net.traffic import ConnectionTraffic
 from barnabas.broker.partition import Partition
 from barnabas.broker.quota_settings import quota_configured
 from barnabas.broker.storage.cleaner import Cleaner
@@ -91,7 +90,7 @@ class Broker:
         self.counts = Counts()
         self._refusals = RefusedRequests(log, self.loop)
         self.topics = Topics()
-        self.connections: dict[Connection, ConnectionTraffic] = {}
+        self.connections: dict[Connection, None] = {}
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots, lambda: randbelow(2**31 - 1) + 1
         )
@@ -380,8 +379,8 @@ class Broker:
         """A valid request that was refused."""
         self.counts.refused += 1
         connection = call.connection
-        if (traffic := self.connections.get(connection)) is not None:
-            traffic.refused(error)
+        connection.errors += 1
+        connection.last_error = error.code.name
         self._refusals.add(event, connection.peer, connection.client_id, error, values)
 
     def logged_in(self, connection: Connection, mechanism: str) -> None:

@@ -41,13 +41,13 @@ def handle(
                 idle_ms=max(0, now_ms - each.active_ms),
                 waiting=each.waiting,
                 reads=list(reads.get(each.peer, ())),
-                requests=traffic.requests,
-                bytes_in=traffic.bytes_in,
-                bytes_out=traffic.bytes_out,
-                errors=traffic.errors,
-                last_error=traffic.last_error,
+                requests=each.requests,
+                bytes_in=each.bytes_in,
+                bytes_out=each.bytes_out,
+                errors=each.errors,
+                last_error=each.last_error,
             )
-            for each, traffic in islice(broker.connections.items(), wanted)
+            for each in islice(broker.connections, wanted)
         ],
     )
 

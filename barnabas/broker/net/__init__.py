@@ -11,6 +11,5 @@ deferred_reply: the promise type; long polls wait in requests/delayed_fetch.py, 
     uncommitted.py
 fetch_sessions: incremental fetch sessions of consumers (KIP-227)
 file_descriptors: how the broker divides its open files
-traffic: what one connection has sent and received
 refused_requests: logs refused requests, one line per client and minute
 """

@@ -35,6 +35,11 @@ cdef class Connection:
     cdef public bint light
     cdef public bint open
     cdef public long long active_ms
+    cdef readonly long long requests
+    cdef readonly long long bytes_in
+    cdef readonly long long bytes_out
+    cdef public long long errors
+    cdef public str last_error
 
     cdef object _go_on(self)
     cdef bint _is_full(self) except -1

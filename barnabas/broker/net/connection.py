@@ -7,7 +7,6 @@ progress, REQUESTS_MAX unanswered requests, no reading while replies are unsent,
 request while they are many); a frame's bytes are valid only while it is handled.
 Not here: what a request means (dispatch.py), which connection is next (lanes.py), what the
 connections of a listener share (listener_context.py), frames that take several reads (frame.py).
-
 Cython compiles this file with the types in connection.pxd; `COMPILED` says whether it has.
 """
 
@@ -50,13 +49,13 @@ class Connection:
 
     __slots__ = (
         "_busy", "_context", "_frame", "_kept", "_out", "_pending", "_reading", "_slots", "_stream",
-        "_turning", "_unsent", "_wants_room", "_writing", "active_ms", "client", "client_id",
-        "host", "lane", "light", "listener", "login", "open", "peer", "principal", "queued",
+        "_turning", "_unsent", "_wants_room", "_writing", "active_ms", "bytes_in", "bytes_out",
+        "client", "client_id", "errors", "host", "lane", "last_error", "light", "listener", "login",
+        "open", "peer", "principal", "queued", "requests",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, context: ListenerContext) -> None:
-        self._stream = stream
-        self._context = context
+        self._stream, self._context = stream, context
         self._frame: FrameInProgress | None = None
         self._kept = b""  # received but not handled: an incomplete size, or frames after a busy one
         self._out: Parts = []
@@ -64,15 +63,15 @@ class Connection:
         self._slots: deque[ReplySlot] = deque()
         self._pending: dict[DeferredReply[Parts], None] = {}
         self._busy = 0  # holds: a request that must finish first, or a client over its quota
-        self._reading = self._writing = False
+        self._reading = self._writing = self.queued = self._turning = False
         self._wants_room = False  # for a frame; nothing is read until there is memory
-        self.peer = stream.peer
-        self.host, self.listener = host_of(stream.peer), context.listener_name
+        self.peer, self.host = stream.peer, host_of(stream.peer)
+        self.listener = context.listener_name
         self.principal = ANONYMOUS  # until a login or a certificate
-        self.client_id = self.client = ""  # client: software name and version, from ApiVersions
+        self.client_id = self.last_error = self.client = ""  # client: what ApiVersions says
         self.login: Any = None  # a login in progress, or its result (broker/security/)
         self.lane = Lane.CONTROL
-        self.queued = self._turning = False
+        self.requests = self.bytes_in = self.bytes_out = self.errors = 0  # errors: refused requests
         self.light = self.open = True
         self.active_ms = context.now_ms  # when bytes last arrived or left, or a reply became ready
         self._read_on()
@@ -117,8 +116,7 @@ class Connection:
         return len(self._slots) >= REQUESTS_MAX or self._unsent >= TURN_REPLIES_MAX
 
     def _receive(self) -> None:
-        receive = self._context.receive
-        kept = self._kept
+        receive, kept = self._context.receive, self._kept
         if kept:
             have = len(kept)
             receive[:have] = kept
@@ -209,6 +207,8 @@ class Connection:
             self._context.lanes.again(self)
 
     def _handle(self, frame: memoryview) -> None:
+        self.requests += 1
+        self.bytes_in += len(frame)
         answer = self._context.dispatch(self, frame)
         if answer is None:
             return
@@ -269,16 +269,15 @@ class Connection:
 
     def _flush(self) -> bool:
         """True when everything was sent; otherwise the stream is watched until it accepts more."""
-        out = self._out
-        stream = self._stream
-        done = 0
-        count = 0
+        out, stream = self._out, self._stream
+        done = count = 0
         try:
             while done < len(out):
                 part = out[done]
                 if type(part) is FileSlice and part.length > SMALL_SLICE:
                     self.light = False
                     count = stream.send_file(part, more=done + 1 < len(out))
+                    self.bytes_out += count
                     if count == part.length:
                         done += 1
                         continue
@@ -290,6 +289,7 @@ class Connection:
                 end = self._gather(done)
                 run: list[Buffer] = out[done:end]  # type: ignore[assignment]
                 count = stream.send(run, more=end < len(out))
+                self.bytes_out += count
                 for part in run:
                     if count < len(part):
                         break

@@ -6,7 +6,6 @@ Not here: the responses themselves (handlers/).
 """
 
 import asyncio
-import struct
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from types import ModuleType
@@ -128,7 +127,6 @@ _NEEDS_VIEW = (3, 10, 60, 75)
 PRODUCE = 0
 _DATA = (PRODUCE, 1, 78)  # and Fetch, ShareFetch
 FINISH_S_MAX = 5.0
-_reply_size = struct.Struct(">i").unpack_from  # a reply begins with its size
 
 
 class _NoConnection:
@@ -138,7 +136,8 @@ class _NoConnection:
     host = "itself"
     listener = ""
     principal = ANONYMOUS
-    client_id = ""
+    client_id = last_error = ""
+    errors = 0
 
     def close(self, reason: str) -> None:
         """After an internal error, as for a connection."""
@@ -189,15 +188,12 @@ class Dispatcher:
             route = self._find_route(key, version)
         decode, handle, lane, counter = route
         counter[0] += 1
-        if (traffic := self._broker.connections.get(connection)) is not None:
-            traffic.requests += 1
-            traffic.bytes_in += len(frame)
         connection.lane = lane
         connection.client_id = client_id = header.client_id or ""
         request = decode(frame, version, header.body_position)
         answer = handle(self._broker, request, Call(version, connection, client_id))
         if isinstance(answer, ProtocolMessage):
-            return self._reply(connection, header, answer)
+            return response_parts(key, version, header.correlation_id, answer)
         if answer is None:
             return None
         if isinstance(answer, DeferredReply):
@@ -291,14 +287,6 @@ class Dispatcher:
         response = handler("api_versions").unsupported()
         return response_parts(API_VERSIONS, 0, header.correlation_id, response)
 
-    def _reply(
-        self, connection: Connection, header: RequestHeader, response: ProtocolMessage
-    ) -> Parts:
-        parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
-        if (traffic := self._broker.connections.get(connection)) is not None:
-            traffic.bytes_out += _reply_size(parts[0])[0]  # type: ignore[arg-type]
-        return parts
-
     def _run(
         self, answer: Coroutine[Any, Any, Any], connection: Connection, header: RequestHeader
     ) -> DeferredReply[Parts]:
@@ -316,7 +304,9 @@ class Dispatcher:
                     return
                 parts: Parts = []  # acks=0: the producer gets no reply
                 if response is not None:
-                    parts = self._reply(connection, header, response)
+                    parts = response_parts(
+                        header.api_key, header.api_version, header.correlation_id, response
+                    )
             except KafkaError as error:
                 connection.close(str(error))
             except Exception as error:
@@ -336,7 +326,9 @@ class Dispatcher:
 
         def frame(response: ProtocolMessage) -> None:
             try:
-                parts = self._reply(connection, header, response)
+                parts = response_parts(
+                    header.api_key, header.api_version, header.correlation_id, response
+                )
             except Exception as error:  # the code that sets the reply may have others to set
                 self._broker.failed(connection, error)
             else:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.net.connection import Connection
 from barnabas.broker.net.listener_context import ListenerContext, host_of
-from barnabas.broker.net.traffic import ConnectionTraffic
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.broker_listeners import (
     EVERY_INTERFACE,
@@ -201,7 +200,7 @@ class OpenListeners:
     ) -> Connection:
         connection = Connection(stream, context)
         connection.principal = principal
-        self._broker.connections[connection] = ConnectionTraffic()
+        self._broker.connections[connection] = None
         return connection
 
     def _connect_login(

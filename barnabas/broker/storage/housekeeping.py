@@ -11,7 +11,6 @@ from barnabas.broker.context import BrokerContext
 from barnabas.broker.net.connection import Connection
 from barnabas.broker.net.file_descriptors import FileDescriptorBudget
 from barnabas.broker.net.listener_context import ListenerContext
-from barnabas.broker.net.traffic import ConnectionTraffic
 from barnabas.broker.storage.log_directory import OpenLogDirectory
 from barnabas.broker.storage.storage import Storage
 from barnabas.log.config import INT64_MAX
@@ -32,7 +31,7 @@ class HousekeepingContext(BrokerContext, Protocol):
 
     logs: Storage
     descriptors: FileDescriptorBudget
-    connections: dict[Connection, ConnectionTraffic]
+    connections: dict[Connection, None]
 
 
 class Housekeeping:
