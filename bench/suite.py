@@ -20,6 +20,7 @@ NAMES = (
     "tls",
     "security",
     "groups",
+    "shares",
     "cluster",
     "transactions",
     "log-life",
