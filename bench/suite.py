@@ -21,6 +21,7 @@ NAMES = (
     "security",
     "groups",
     "shares",
+    "delays",
     "cluster",
     "transactions",
     "log-life",

@@ -1,7 +1,7 @@
 """`barnabas delay`: deliver records at the time in their headers; see and cancel pending ones."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +11,10 @@ from barnabas.cli.names import complete_topic
 from barnabas.cli.options import client_settings, cluster_options, open_cluster
 from barnabas.cli.render import output_option, render
 from barnabas.cli.topic import find_topic
+from barnabas.cli.up import HostAndPort
 from barnabas.client.tables import Row
+from barnabas.config.kinds import Address
 from barnabas.model.errors import Code, InvalidRequest
-from barnabas.model.times import iso_time
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import ClusterClient
@@ -24,9 +25,7 @@ READY_LINE = "barnabas delay delivers from "
 GROUP = "barnabas.delay"
 DAYS_MAX = 7
 _READ = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
-_LATE_MS = 10_000
 _LOOK_MS = 100
-_SHOWN_MAX = 40
 
 
 @click.group(cls=NamedCommands, context_settings={"max_content_width": 100})
@@ -50,9 +49,16 @@ def command() -> None:
     show_default=True,
     help="A record that is due later than this becomes a dead letter.",
 )
+@click.option("--metrics", type=HostAndPort(), help="Serve Prometheus metrics on this address.")
 @cluster_options
 @click.pass_context
-def run_(ctx: click.Context, topics: tuple[str, ...], group: str, days_max: int) -> None:
+def run_(
+    ctx: click.Context,
+    topics: tuple[str, ...],
+    group: str,
+    days_max: int,
+    metrics: Address | None,
+) -> None:
     """Deliver the records of holding topics when they are due, until Ctrl-C or SIGTERM.
 
     A record's header deliver-at is its time in milliseconds since 1970, deliver-to its topic. Each
@@ -63,21 +69,37 @@ def run_(ctx: click.Context, topics: tuple[str, ...], group: str, days_max: int)
     import asyncio
     import logging
     import signal
+    from contextlib import ExitStack
 
+    from barnabas.client.delay.delay_metrics import served
     from barnabas.client.delay.delayer import Delayer
 
     settings = client_settings(ctx)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
 
+    at = ""
+
     def ready(names: list[str]) -> None:
-        click.echo(f"{READY_LINE}{', '.join(names)}")
+        click.echo(f"{READY_LINE}{', '.join(names)}{at}")
 
     async def deliver() -> None:
         delayer = Delayer(topics, settings, group=group, days_max=days_max)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, delayer.stop)
-        await delayer.run(ready)
+        with ExitStack() as serving:
+            if metrics is not None:
+                nonlocal at
+                host = metrics.host or "127.0.0.1"
+                try:
+                    page = serving.enter_context(served(delayer.views, host, metrics.port))
+                except OSError as problem:
+                    raise click.ClickException(
+                        f"--metrics: {host}:{metrics.port} cannot be listened on:"
+                        f" {problem.strerror or problem}: choose another port; 0 picks a free one"
+                    ) from None
+                at = f", metrics at {page}"
+            await delayer.run(ready)
 
     asyncio.run(deliver())
 
@@ -106,17 +128,23 @@ def list_(
     output: str,
 ) -> int:
     """List holding topics, or the pending records of one of them."""
+    from barnabas.client.admin.admin import Admin
+    from barnabas.client.blocking.net import run
+    from barnabas.client.delay import delay_rows
+    from barnabas.client.delay.holding_topics import marked_topics
+
     with open_cluster(ctx, _READ) as cluster:
         now = cluster.net.wall_ms()
         if topic is None:
-            rows = _summaries(cluster, now)
+            names = run(marked_topics(Admin(cluster=cluster)))
+            rows = [delay_rows.summary_row(name, _pending(cluster, name), now) for name in names]
             late = sum(row["late"] for row in rows)
-            render(rows, ["topic", "pending", "late", "next_due", "last_due"], output)
+            render(rows, list(delay_rows.SUMMARY_COLUMNS), output)
         else:
             found = [one for one in _pending(cluster, topic) if _wanted(one, to, key)]
-            late = sum(one.move.due < now - _LATE_MS for one in found)
-            columns = ["at", "due", "to", "key", "value", "state"]
-            render([_row(one) for one in found[:count]], columns, output)
+            late = len(delay_rows.late_records(found, now))
+            shown = [delay_rows.pending_row(one) for one in found[:count]]
+            render(shown, list(delay_rows.PENDING_COLUMNS), output)
     return exits.ASSERTION if max_late is not None and late > max_late else exits.OK
 
 
@@ -241,59 +269,11 @@ def _holding(cluster: "ClusterClient", topic: str) -> "tuple[HoldingReader, Hold
 def _pending(cluster: "ClusterClient", topic: str) -> "list[PendingRecord]":
     """In the order in which they are due."""
     from barnabas.client.blocking.net import run
-    from barnabas.client.delay.delayed_record import HoldingRules
+    from barnabas.client.delay.delay_rows import pending_records
 
-    reader, holding = _holding(cluster, topic)
-    rules = HoldingRules(holding.reserved, 2**62)  # only the delayer knows its --days-max
-    found: list[PendingRecord] = []
-    for partition in range(holding.partitions):
-        found += run(reader.pending(holding, partition, rules))
-    return sorted(found, key=lambda one: (one.move.due, one.partition, one.move.offset))
-
-
-def _summaries(cluster: "ClusterClient", now: int) -> list[dict[str, Any]]:
-    from barnabas.client.admin.admin import Admin
-    from barnabas.client.blocking.net import run
-    from barnabas.client.delay.holding_topics import marked_topics
-
-    rows = []
-    for name in run(marked_topics(Admin(cluster=cluster))):
-        pending = _pending(cluster, name)
-        dues = [one.move.due for one in pending if one.move.due >= 0]
-        rows.append(
-            {
-                "topic": name,
-                "pending": len(pending),
-                "late": sum(due < now - _LATE_MS for due in dues),
-                "next_due": iso_time(dues[0]) if dues else None,
-                "last_due": iso_time(dues[-1]) if dues else None,
-            }
-        )
-    return rows
+    _, holding = _holding(cluster, topic)
+    return run(pending_records(cluster, holding))
 
 
 def _wanted(one: "PendingRecord", to: str | None, key: str | None) -> bool:
     return (to is None or one.move.topic == to) and (key is None or one.key == key.encode())
-
-
-def _row(one: "PendingRecord") -> Row:
-    move = one.move
-    states = ("pending", "to be cancelled", f"dead letter: {move.cause}")
-    return {
-        "at": f"{one.partition}:{move.offset}",
-        "partition": one.partition,
-        "offset": move.offset,
-        "due": iso_time(move.due) if move.due >= 0 else None,
-        "to": move.topic or None,
-        "key": _text(one.key),
-        "value": _text(one.value),
-        "state": states[move.outcome],
-    }
-
-
-def _text(value: bytes | None) -> str | None:
-    """The beginning, printable."""
-    if value is None:
-        return None
-    line = "".join(c if c.isprintable() else "·" for c in value.decode(errors="backslashreplace"))
-    return line if len(line) <= _SHOWN_MAX else f"{line[: _SHOWN_MAX - 1]}…"

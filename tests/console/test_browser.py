@@ -337,7 +337,7 @@ PAGES = (
     "/topics/orders/config?all=1", "/topics/orders/log", "/clients",
     "/topics/orders/records", "/topics/orders/0/1",
     "/topics/orders/0/1?view=hex", "/topics/orders/produce", "/topics/orders/delete", "/groups",
-    OF_GROUP, f"{OF_GROUP}/seek", "/brokers", "/events", "/transactions", "/dlq",
+    OF_GROUP, f"{OF_GROUP}/seek", "/brokers", "/events", "/transactions", "/dlq", "/delays",
     "/dlq/orders.dlq", "/dlq/orders.dlq/redrive", f"{OF_GROUP}/seek?to=latest", "/pipelines",
     f"/pipelines/{PIPELINE}", "/topics/orders/records?key=42&plain=1", "/sql",
     "/sql?q=select+1&plain=1", "/nope",

@@ -25,7 +25,8 @@ async def test_every_answer_forbids_scripts_frames_and_referrers(get: Ask) -> No
 
 
 async def test_no_page_loads_anything_from_elsewhere_or_has_inline_code(get: Ask) -> None:
-    for path in ("/", "/topics", "/groups", "/brokers", "/events", "/transactions", "/dlq"):
+    paths = ("/", "/topics", "/groups", "/brokers", "/events", "/transactions", "/dlq", "/delays")
+    for path in paths:
         page = (await get(path)).text
         assert not re.search(r"""(src|href|action)=["']?(https?:|//)""", page)
         assert "style=" not in page

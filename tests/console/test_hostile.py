@@ -53,6 +53,7 @@ def hostile(broker: BrokerProcess, browser: Any) -> Iterator[Pages]:
     servers = broker.bootstrap_servers
     paths = [
         "/", "/topics", "/groups", "/brokers", "/clients", "/transactions", "/dlq", "/events",
+        "/delays",
         "/topics/orders", "/topics/orders/records", "/topics/orders/log", "/topics/orders/produce",
         "/dlq/orders.dlq", "/sql?q=select+*+from+orders+limit+50&plain=1",
     ]  # fmt: skip

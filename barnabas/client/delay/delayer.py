@@ -15,6 +15,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.aio import open_cluster
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.consumer.message import RawMessage
+from barnabas.client.delay.delay_statistics import DelayStatistics, DelayView
 from barnabas.client.delay.delayed_record import DAY_MS
 from barnabas.client.delay.holding_topics import (
     marked_topics,
@@ -62,7 +63,16 @@ class Delayer:
         self._delayers: dict[TopicPartition, PartitionDelayer] = {}
         # taken over, and not read yet: where to begin
         self._opened: dict[TopicPartition, tuple[PartitionDelayer, int]] = {}
+        self._statistics: dict[TopicPartition, DelayStatistics] = {}
         self._stopping = asyncio.Event()
+
+    def views(self) -> list[DelayView]:
+        """Of the partitions that it has, or had: counters do not go back. Also from a thread."""
+        delayers = dict(self._delayers)
+        return [
+            delayers[at].view() if at in delayers else DelayView(*at, found)
+            for at, found in list(self._statistics.items())
+        ]
 
     def stop(self) -> None:
         self._stopping.set()
@@ -216,7 +226,12 @@ class Delayer:
     async def _deliver(self, at: TopicPartition) -> None:
         holding = await prepare_holding_topic(self._admin, at.topic, create=False)
         delayer = PartitionDelayer(
-            holding, at.partition, self._group, self._delay_ms_max, self._settings
+            holding,
+            at.partition,
+            self._group,
+            self._delay_ms_max,
+            self._settings,
+            self._statistics.setdefault(at, DelayStatistics()),
         )
         try:
             self._opened[at] = delayer, await delayer.open()

@@ -80,14 +80,19 @@ class HoldingReader:
         return await self._offset(at, EARLIEST, committed_only=True)
 
     async def pending(
-        self, holding: HoldingTopic, partition: int, rules: HoldingRules
+        self,
+        holding: HoldingTopic,
+        partition: int,
+        rules: HoldingRules,
+        read_max: int | None = None,
     ) -> list[PendingRecord]:
-        """In the order in which they are due."""
+        """In the order in which they are due; of the first `read_max` records, if it is given."""
         at = TopicPartition(holding.name, partition)
         records = [record for _, record in await self.ledger(holding, partition)]
         end = await self.end(at)
         schedule = DelaySchedule(MovedOffsets(records), end, holding.dead_letters)
         begin = max(schedule.position, await self.start(at))
+        end = end if read_max is None else min(end, begin + read_max)
         texts: dict[int, tuple[bytes | None, bytes | None]] = {}
         now = self._cluster.net.wall_ms()
         async for message in self._messages(at, begin, end):

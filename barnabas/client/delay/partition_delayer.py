@@ -8,14 +8,15 @@ Not here: which partitions this process has (delayer.py).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import time
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.consumer.message import RawMessage
 from barnabas.client.delay.delay_ledger import DelayOutcome, MovedOffsets
+from barnabas.client.delay.delay_statistics import DelayStatistics, DelayView
 from barnabas.client.delay.delayed_record import HoldingRules
-from barnabas.client.delay.held_payloads import HeldPayloads
+from barnabas.client.delay.held_payloads import HeldPayload, HeldPayloads
 from barnabas.client.delay.holding_reader import HoldingReader, entry_in
 from barnabas.client.delay.holding_topics import HoldingTopic
 from barnabas.client.delay.move_writer import MoveWriter
@@ -44,8 +45,10 @@ class PartitionDelayer:
         group: str,
         delay_ms_max: int,
         settings: Settings,
+        statistics: DelayStatistics,
     ) -> None:
         self._holding = holding
+        self._statistics = statistics
         self._at = TopicPartition(holding.name, partition)
         self._rules = HoldingRules(holding.reserved, delay_ms_max)
         self._writer = MoveWriter(holding, partition, group, settings)
@@ -72,6 +75,18 @@ class PartitionDelayer:
     async def close(self) -> None:
         await self._payloads.close()
         await self._writer.close()
+
+    def view(self) -> DelayView:
+        """Also from another thread."""
+        schedule = self._schedule
+        return DelayView(
+            self._at.topic,
+            self._at.partition,
+            self._statistics,
+            schedule.waiting,
+            schedule.held,
+            schedule.next_due(),
+        )
 
     # --- reading ---
 
@@ -149,7 +164,19 @@ class PartitionDelayer:
         result = await self._writer.write(effect, payloads, _wall_ms())
         if result is None:
             self._ledger.append((self._writer.ledger_offset, max(offsets)))
+            self._count(effect, payloads)
         return result
+
+    def _count(self, effect: WriteMoves, payloads: Mapping[int, HeldPayload]) -> None:
+        now, found = _wall_ms(), self._statistics
+        outcomes = [move.outcome for move in effect.moves]
+        found.cancelled += outcomes.count(DelayOutcome.CANCELLED)
+        found.dead_letters += outcomes.count(DelayOutcome.DEAD_LETTER)
+        found.delivered_late(
+            max(0, now - max(move.due, payloads[move.offset].timestamp))
+            for move in effect.moves
+            if move.outcome is DelayOutcome.DELIVERED
+        )
 
     def _committed(self, effect: WriteMoves) -> None:
         self._payloads.forget(move.offset for move in effect.moves)

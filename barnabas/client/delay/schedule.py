@@ -146,6 +146,21 @@ class DelaySchedule:
     def loaded(self) -> bool:
         return self.position >= self._end
 
+    @property
+    def waiting(self) -> int:
+        """How many records have not been moved yet."""
+        return len(self._pending)
+
+    @property
+    def held(self) -> int:
+        """Of them, those whose topic cannot be written at the moment."""
+        return sum(len(hold.moves) for hold in list(self._holds.values()))
+
+    def next_due(self) -> int | None:
+        """The time of the next record; None: nothing waits for its time."""
+        heap = self._heap[:1]
+        return heap[0].due if heap and heap[0].due != _AT_ONCE else None
+
     def pending(self) -> list[PlannedMove]:
         """In the order in which they are due."""
         return sorted(self._pending.values())

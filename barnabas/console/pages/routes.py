@@ -27,6 +27,8 @@ def all_routes() -> Routes:
     routes.add("/dlq", "letters.dead_letters")
     routes.add("/dlq/*", "letters.letters_of")
     routes.add("/dlq/*/redrive", "letters.redrive")
+    routes.add("/delays", "delays.delays")
+    routes.add("/delays/*", "delays.delayed_records")
     routes.add("/pipelines", "pipelines.pipelines")
     routes.add("/pipelines/*", "pipelines.pipeline")
     routes.add("/sql", "sql.sql")

@@ -4,7 +4,7 @@
 const POLL_MS = 2000;
 const ROWS_MAX = 500;
 const RELOAD_MS = 10000;
-const PLACES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", c: "/clients", e: "/events", x: "/transactions", d: "/dlq", p: "/pipelines", s: "/sql" };
+const PLACES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", c: "/clients", e: "/events", x: "/transactions", d: "/dlq", l: "/delays", p: "/pipelines", s: "/sql" };
 
 const notice = document.getElementById("notice");
 function say(text) {
