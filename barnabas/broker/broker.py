@@ -305,6 +305,7 @@ class Broker:
         await self.logs.stop()
         try:
             if self._close_logs and not self.failure:
+                self._close_logs = False  # once: after a failed sync, another one would do nothing
                 self.logs.close()
         finally:
             self.catalog.close()

@@ -15,6 +15,7 @@ from barnabas.system.disk import SystemDisk, SystemFile
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.broker.running import creatable, running_broker
+from tests.broker.sick_disks import SickDisk
 
 TIME = 1_700_000_000_000
 
@@ -48,6 +49,20 @@ async def test_after_a_crash_partitions_with_records_begin_a_new_leader_epoch(
     async with running_broker(tmp_path, keeper=keeper) as running:
         topic = running.broker.topics.existing("t")
         assert [p.leader_epoch for p in topic.partitions] == [1, 0]
+
+
+async def test_a_stop_whose_sync_failed_does_not_sync_again(tmp_path: Path) -> None:
+    """The stop after a failed start is repeated if it fails: the second sync would succeed without
+    writing anything."""
+    disk = SickDisk()
+    async with running_broker(tmp_path, disk=disk) as running:
+        await running.create("t")
+        await running.produce("t", TIME)
+        disk.broken[str(tmp_path / "t-0")] = errno.EIO
+        with pytest.raises(OSError, match="sick"):
+            await running.broker.stop()
+        disk.broken.clear()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
 async def test_a_lost_partition_directory_comes_back_empty_with_a_warning(tmp_path: Path) -> None:
