@@ -23,7 +23,6 @@ class DelayStatistics:
         self.cancelled = 0
         self.dead_letters = 0
         self.lateness_ms_sum = 0
-        self.lateness_ms_max = 0
         self._buckets = [0] * (len(LATENESS_MS) + 1)
         self._recent: deque[int] = deque(maxlen=RECENT_MAX)
 
@@ -32,7 +31,6 @@ class DelayStatistics:
         for late in lateness_ms:
             self.delivered += 1
             self.lateness_ms_sum += late
-            self.lateness_ms_max = max(self.lateness_ms_max, late)
             self._buckets[bisect_left(LATENESS_MS, late)] += 1
             self._recent.append(late)
 
