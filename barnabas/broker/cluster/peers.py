@@ -31,9 +31,9 @@ from barnabas.wire.session import Exchange
 if TYPE_CHECKING:
     from barnabas.security.sasl.client_login import SaslLogin
 
-Lane = Literal["control", "data", "forward", "markers", "verification"]
-"""One connection each: a wait on one (a long poll, a topic creation, a marker that is not committed
-yet) delays no other."""
+Lane = Literal["control", "data", "forward", "markers", "share", "verification"]
+"""One connection each: a wait on one (a long poll, a topic creation, a marker or the state of a
+share group that is not committed yet) delays no other."""
 
 RENEWED_AFTER = 0.85  # of the time for which a login is valid
 LOGIN_MS_MAX = 10_000

@@ -299,7 +299,7 @@ class ShareStates:
         timeout_ms = self._broker.config.share_coordinator_write_timeout_ms
         try:
             response = await cluster.peers.call(
-                BrokerId(leader), request, lane="control", timeout_ms=timeout_ms
+                BrokerId(leader), request, lane="share", timeout_ms=timeout_ms
             )
         except KafkaError:
             return {}
