@@ -7,6 +7,7 @@ Always: an offset that was below a leader's high watermark once has the same byt
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from barnabas.broker.partition import Partition
 from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
 from barnabas.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
@@ -224,3 +225,13 @@ def keyed(header: BatchHeader, data: bytes) -> list[Keyed]:
         ]
     producer = header.producer_id if header.attributes & TRANSACTIONAL else -1
     return [Keyed(each.key, each.value, each.offset, producer) for each in decode_batch(data)]
+
+
+def records_kept(committed: Committed, partition: Partition, start: int) -> list[Keyed]:
+    """From `start` on. At first what was committed before: compaction must not change it."""
+    log = partition.log
+    if start:
+        return records_of(log, start, log.end_offset)
+    alone = partition.leading is None
+    end = committed.end if alone else committed.end_before(partition.leader_epoch)
+    return committed.records(end) + records_of(log, end, log.end_offset)

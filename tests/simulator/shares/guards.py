@@ -33,7 +33,7 @@ from barnabas.coordinators.share.state_shard import ShareStateShard, StateLimits
 from barnabas.coordinators.share.stored_state import StoredShareState
 from tests.simulator.shares.ledger import ShareLedger
 from tests.simulator.shares.stored import StoredShare, StoredShares, flat
-from tests.simulator.truth import Excused, Keyed, Violation, records_of
+from tests.simulator.truth import Excused, Violation, records_kept
 
 if TYPE_CHECKING:
     from tests.simulator.machine import Machine
@@ -274,7 +274,8 @@ class ShareGuards:
         """The share partitions that have changed since the last look."""
         first = not looked.end
         changed: dict[StateKey, None] = {}
-        for record in self._records(partition, looked.end):
+        committed = self._world.committed(partition.name)
+        for record in records_kept(committed, partition, looked.end):
             known = None if record.key is None else decode(record.key, record.value)
             if known is not None:
                 looked.expected.add(known)
@@ -290,16 +291,6 @@ class ShareGuards:
                     f"{partition.name}: {who} {how}, and group {key.group}, partition"
                     f" {key.partition}, is {here}, where the log has {right}"
                 )
-
-    def _records(self, partition: Partition, start: int) -> list[Keyed]:
-        """From `start` on. At first what was committed before: pruning must not change it."""
-        log = partition.log
-        if start:
-            return records_of(log, start, log.end_offset)
-        committed = self._world.committed(partition.name)
-        alone = partition.leading is None
-        end = committed.end if alone else committed.end_before(partition.leader_epoch)
-        return committed.records(end) + records_of(log, end, log.end_offset)
 
 
 def _unacquirable(machine: SharePartition) -> dict[int, Run]:

@@ -19,7 +19,7 @@ from barnabas.coordinators.transactions.transaction import NO_EPOCH, Transaction
 from barnabas.log.log import Log
 from barnabas.model.ids import TopicPartition
 from tests.simulator.transactions.history import History
-from tests.simulator.truth import Committed, Keyed, Violation, records_of
+from tests.simulator.truth import Committed, Keyed, Violation, records_kept, records_of
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
@@ -71,7 +71,8 @@ class TransactionGuards:
         """The ids that have changed since the last look."""
         log, first = partition.log, not looked.end
         changed: dict[str, None] = {}
-        for record in self._records(partition, looked.end):
+        committed = self._world.committed(partition.name)
+        for record in records_kept(committed, partition, looked.end):
             known = None if record.key is None else decode(record.key, record.value)
             if known is None:
                 continue
@@ -93,16 +94,6 @@ class TransactionGuards:
                     f"{partition.name}: {who} {how}, and transactional id {id_} is {here}, where"
                     f" the log has {looked.expected.get(id_)}"
                 )
-
-    def _records(self, partition: Partition, start: int) -> list[Keyed]:
-        """From `start` on. At first what was committed before: compaction must not change it."""
-        log = partition.log
-        if start:
-            return records_of(log, start, log.end_offset)
-        committed = self._world.committed(partition.name)
-        alone = partition.leading is None
-        end = committed.end if alone else committed.end_before(partition.leader_epoch)
-        return committed.records(end) + records_of(log, end, log.end_offset)
 
     # --- partitions ---
 
